@@ -1,0 +1,204 @@
+/**
+ * IP addresses and prefixes.
+ *
+ * An address is four 32-bit words (int32), an IPv4 address being held in its IPv4-mapped form (`::ffff:a.b.c.d`), so
+ * that tables need one kind of key for both families. Objects are made when configuring; on the hot path only words are
+ * compared. Text is read and written by the npm package `ipaddr.js` (RFC 5952 form).
+ *
+ * @module
+ */
+
+import ipaddr from "ipaddr.js";
+
+/** Third word of an IPv4-mapped address. */
+const MAPPED = 0xffff;
+
+/** An IPv4 or IPv6 address. Immutable. */
+export class IpAddr {
+  /** Bits 0–31 (the most significant), as int32. */
+  readonly w0: number;
+  /** Bits 32–63, as int32. */
+  readonly w1: number;
+  /** Bits 64–95, as int32. */
+  readonly w2: number;
+  /** Bits 96–127, as int32; the whole address in IPv4. */
+  readonly w3: number;
+
+  /** Makes an address of four words; see {@linkcode IpAddr.v4} and {@linkcode IpAddr.parse}. */
+  constructor(w0: number, w1: number, w2: number, w3: number) {
+    this.w0 = w0 | 0;
+    this.w1 = w1 | 0;
+    this.w2 = w2 | 0;
+    this.w3 = w3 | 0;
+  }
+
+  /** The unspecified IPv4 address, 0.0.0.0. */
+  static readonly ANY_V4: IpAddr = new IpAddr(0, 0, MAPPED, 0);
+  /** The unspecified IPv6 address, `::`. */
+  static readonly ANY_V6: IpAddr = new IpAddr(0, 0, 0, 0);
+
+  /** An IPv4 address of its 32 bits. */
+  static v4(word: number): IpAddr {
+    return new IpAddr(0, 0, MAPPED, word);
+  }
+
+  /**
+   * Reads `"10.7.0.1"` or `"fd07::1"`; IPv4 needs all four decimal parts, zones are refused.
+   *
+   * @throws {TypeError} if the text is no IP address
+   */
+  static parse(text: string): IpAddr {
+    if (ipaddr.IPv4.isValidFourPartDecimal(text)) {
+      const [a, b, c, d] = ipaddr.IPv4.parse(text).octets as [number, number, number, number];
+      return IpAddr.v4((a << 24) | (b << 16) | (c << 8) | d);
+    }
+    if (text.includes(":") && !text.includes("%") && ipaddr.IPv6.isValid(text)) {
+      const p = ipaddr.IPv6.parse(text).parts;
+      const word = (i: number): number => (p[i]! << 16) | p[i + 1]!;
+      return new IpAddr(word(0), word(2), word(4), word(6));
+    }
+    throw new TypeError(`"${text}" is no IP address: expected one like 10.7.0.1 or fd07::1`);
+  }
+
+  /** True for an IPv4 address. */
+  get isV4(): boolean {
+    return isV4Words(this.w0, this.w1, this.w2);
+  }
+
+  /** 4 or 6. */
+  get version(): 4 | 6 {
+    return this.isV4 ? 4 : 6;
+  }
+
+  /** True for 0.0.0.0 and `::`. */
+  get isUnspecified(): boolean {
+    return this.w0 === 0 && this.w1 === 0 && (this.w2 === 0 || this.w2 === MAPPED) && this.w3 === 0;
+  }
+
+  /** True if `other` is the same address. */
+  equals(other: IpAddr): boolean {
+    return this.equalsWords(other.w0, other.w1, other.w2, other.w3);
+  }
+
+  /** True if these four words are this address. */
+  equalsWords(w0: number, w1: number, w2: number, w3: number): boolean {
+    return this.w3 === w3 && this.w2 === w2 && this.w1 === w1 && this.w0 === w0;
+  }
+
+  /** The text form: dotted for IPv4, RFC 5952 for IPv6. */
+  toString(): string {
+    if (this.isV4) return `${this.w3 >>> 24}.${(this.w3 >>> 16) & 255}.${(this.w3 >>> 8) & 255}.${this.w3 & 255}`;
+    const parts: number[] = [];
+    for (const w of [this.w0, this.w1, this.w2, this.w3]) parts.push(w >>> 16, w & 0xffff);
+    return new ipaddr.IPv6(parts).toRFC5952String();
+  }
+}
+
+/** True if a mapped address with these first three words is IPv4. */
+export function isV4Words(w0: number, w1: number, w2: number): boolean {
+  return w2 === MAPPED && w1 === 0 && w0 === 0;
+}
+
+/** A prefix: an address and how many of its leading bits count. Immutable. */
+export class IpPrefix {
+  /** The network address; bits beyond the length are zero. */
+  readonly address: IpAddr;
+  /** Length in bits of its own family: 0–32 or 0–128. */
+  readonly length: number;
+  readonly #isV4: boolean;
+  readonly #m0: number;
+  readonly #m1: number;
+  readonly #m2: number;
+  readonly #m3: number;
+
+  /**
+   * Makes a prefix; host bits of `address` are cleared.
+   *
+   * @throws {RangeError} if `length` is not an integer that fits the family
+   */
+  constructor(address: IpAddr, length: number) {
+    const most = address.isV4 ? 32 : 128;
+    if (!Number.isInteger(length) || length < 0 || length > most) {
+      throw new RangeError(`prefix length of ${address} must be 0 to ${most}, got ${length}`);
+    }
+    this.#isV4 = address.isV4;
+    const bits = address.isV4 ? 96 + length : length;
+    const mask = (i: number): number => {
+      const n = Math.min(32, Math.max(0, bits - 32 * i));
+      return n === 0 ? 0 : (-1 << (32 - n)) | 0;
+    };
+    this.#m0 = mask(0);
+    this.#m1 = mask(1);
+    this.#m2 = mask(2);
+    this.#m3 = mask(3);
+    this.length = length;
+    this.address = new IpAddr(
+      address.w0 & this.#m0,
+      address.w1 & this.#m1,
+      address.w2 & this.#m2,
+      address.w3 & this.#m3,
+    );
+  }
+
+  /**
+   * Reads `"10.7.0.0/24"`, `"fd07::/64"`, or a bare address as a host prefix.
+   *
+   * @throws {TypeError} or {RangeError} saying what was expected
+   */
+  static parse(text: string): IpPrefix {
+    return IpInterface.parse(text).prefix;
+  }
+
+  /**
+   * True if the address of these four words lies in the prefix. An IPv6 prefix holds no IPv4 address: `::/0` covers the
+   * bits of the mapped form, but it is not the default of IPv4.
+   */
+  containsWords(w0: number, w1: number, w2: number, w3: number): boolean {
+    const a = this.address;
+    return (w3 & this.#m3) === a.w3 && (w2 & this.#m2) === a.w2 && (w1 & this.#m1) === a.w1 &&
+      (w0 & this.#m0) === a.w0 && isV4Words(w0, w1, w2) === this.#isV4;
+  }
+
+  /** True if `address` lies in the prefix. */
+  contains(address: IpAddr): boolean {
+    return this.containsWords(address.w0, address.w1, address.w2, address.w3);
+  }
+
+  /** The text form, `address/length`. */
+  toString(): string {
+    return `${this.address}/${this.length}`;
+  }
+}
+
+/** A host's address on a network, as in `ip addr add 10.7.0.1/24`. Immutable. */
+export class IpInterface {
+  /** The host's own address. */
+  readonly address: IpAddr;
+  /** The network that it is on. */
+  readonly prefix: IpPrefix;
+
+  /** Joins an address and its prefix length. */
+  constructor(address: IpAddr, length: number) {
+    this.address = address;
+    this.prefix = new IpPrefix(address, length);
+  }
+
+  /**
+   * Reads `"10.7.0.1/24"`; without a length it is a host address (/32, /128).
+   *
+   * @throws {TypeError} or {RangeError} saying what was expected
+   */
+  static parse(text: string): IpInterface {
+    const slash = text.indexOf("/");
+    const address = IpAddr.parse(slash < 0 ? text : text.slice(0, slash));
+    if (slash < 0) return new IpInterface(address, address.isV4 ? 32 : 128);
+    const digits = text.slice(slash + 1);
+    if (!/^\d{1,3}$/.test(digits)) throw new TypeError(`"${text}" has no prefix length after "/": expected a number`);
+    return new IpInterface(address, Number(digits));
+  }
+
+  /** The text form, `address/length`. */
+  toString(): string {
+    return `${this.address}/${this.prefix.length}`;
+  }
+}

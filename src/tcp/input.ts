@@ -1,0 +1,385 @@
+/**
+ * Segment arrives: RFC 9293 section 3.10.7.4, for connections that are past SYN-SENT.
+ *
+ * The order is that of the RFC: sequence number (and PAWS before it, RFC 7323 section 5.3), RST, SYN, ACK, data, FIN.
+ * RST, SYN and old acknowledgments are treated as RFC 5961 says: what is not exactly right gets a challenge
+ * acknowledgment, at most two a second. Urgent data is delivered in line.
+ *
+ * @module
+ */
+
+import { DropReason } from "../base/drop.ts";
+import { SocketErrorKind } from "../base/errors.ts";
+import { SocketEvent } from "../base/event_queue.ts";
+import type { Packet } from "../base/packet.ts";
+import { type Instant, MILLISECOND, NEVER, SECOND } from "../base/time.ts";
+import { seqAdd, seqDiff, seqGe, seqGt, seqLe, seqLt } from "../wire/seq.ts";
+import { ACK, FIN, RST, SYN } from "../wire/tcp.ts";
+import { destroyConnection, enterTimeWait } from "./close.ts";
+import { establish, sampleHandshake } from "./handshake.ts";
+import { sendAck, sendResetFor, sendSyn, timestamp } from "./output.ts";
+import { onDupAck, onNewAck } from "./recovery.ts";
+import { EVER_RETRANSMITTED, LOST, RETRANSMITTED } from "./retransmit_queue.ts";
+import { TcpState } from "./state.ts";
+import { RecoveryState, type Tcb } from "./tcb.ts";
+import { receiveWindow } from "./window.ts";
+
+/** Least time between two challenge acknowledgments of a connection (RFC 5961 section 7 asks for a limit). */
+const CHALLENGE_INTERVAL = 500 * MILLISECOND;
+
+/** After so long without a segment TS.Recent says nothing any more (RFC 7323 section 5.5). */
+const TS_RECENT_VALID = 24 * 24 * 3600 * SECOND;
+
+/** Takes the segment in `tcp.segment`, whose data lies in `p`. */
+export function segmentInput(t: Tcb, p: Packet, now: Instant): DropReason {
+  const s = t.tcp.segment;
+  const hasRst = (s.flags & RST) !== 0;
+
+  // The SYN-ACK that crosses ours in a simultaneous open stands just before the window (RFC 9293 section 3.5, figure 7).
+  if (
+    t.state === TcpState.SynReceived && (s.flags & (SYN | ACK | RST)) === (SYN | ACK) && s.seq === t.irs &&
+    s.ack === t.sndNxt
+  ) {
+    s.flags &= ~SYN;
+    s.seq = seqAdd(s.seq, 1);
+  }
+
+  // PAWS (RFC 7323 section 5.3); resets are exempt.
+  if (t.timestampsOn && !hasRst) {
+    if (!s.hasTimestamps) return DropReason.TcpPaws; // section 3.2: silently
+    if (seqDiff(s.tsVal, t.tsRecent) < 0 && now - t.tsRecentAt < TS_RECENT_VALID) {
+      return challenge(t, now, DropReason.TcpPaws, s.payloadLength > 0);
+    }
+  }
+
+  // Sequence number.
+  const window = receiveWindow(t);
+  const length = s.payloadLength + ((s.flags & SYN) !== 0 ? 1 : 0) + ((s.flags & FIN) !== 0 ? 1 : 0);
+  if (!isAcceptable(t, s.seq, length, window)) {
+    if (hasRst) return DropReason.TcpOutOfWindow;
+    // With a closed window valid acknowledgments are still taken (RFC 9293 section 3.10.7.4).
+    if (window === 0 && s.seq === t.rcvNxt && (s.flags & (SYN | ACK)) === ACK && t.state !== TcpState.SynReceived) {
+      const reason = ackInput(t, now);
+      if (reason !== DropReason.None || isClosed(t)) return reason;
+      sendAck(t, now);
+      return DropReason.TcpOutOfWindow;
+    }
+    if (t.state === TcpState.SynReceived && (s.flags & (SYN | ACK)) === SYN && s.seq === t.irs) {
+      sendSyn(t, now); // the SYN again: our SYN-ACK was lost
+      return DropReason.TcpOutOfWindow;
+    }
+    if (t.state === TcpState.TimeWait && (s.flags & FIN) !== 0) t.timeWaitAt = now + t.tcp.options.timeWait;
+    t.counters.duplicatesIn++;
+    return challenge(t, now, DropReason.TcpOutOfWindow, length > 0);
+  }
+
+  if (hasRst) return resetInput(t, now);
+
+  if ((s.flags & SYN) !== 0) {
+    // RFC 5961 section 4.2; a listener's half-open connection is given up (RFC 9293 section 3.10.7.4).
+    if (t.state === TcpState.SynReceived && t.listener !== null) {
+      destroyConnection(t, now, SocketErrorKind.ConnectionReset, "a second SYN came in SYN-RECEIVED");
+      return DropReason.TcpBadSyn;
+    }
+    return challenge(t, now, DropReason.TcpBadSyn, false);
+  }
+  if ((s.flags & ACK) === 0) return DropReason.TcpBadFlags;
+
+  if (t.state === TcpState.SynReceived) {
+    if (!seqGt(s.ack, t.sndUna) || seqGt(s.ack, t.sndNxt)) {
+      sendResetFor(t.tcp, now);
+      return DropReason.TcpBadAck;
+    }
+    sampleHandshake(t, now);
+    t.sndUna = seqAdd(t.iss, 1);
+    t.sndWnd = s.window << t.sndWndShift;
+    t.sndWndMax = Math.max(t.sndWndMax, t.sndWnd);
+    t.sndWl1 = s.seq;
+    t.sndWl2 = s.ack;
+    establish(t, now);
+  } else {
+    const reason = ackInput(t, now);
+    if (reason !== DropReason.None) return reason;
+    if (isClosed(t)) return DropReason.None;
+  }
+
+  // TS.Recent: the segment that holds the left edge of what is acknowledged (RFC 7323 section 4.3).
+  if (t.timestampsOn && seqLe(s.seq, t.lastAckSent) && seqDiff(s.tsVal, t.tsRecent) >= 0) {
+    t.tsRecent = s.tsVal;
+    t.tsRecentAt = now;
+  }
+  return dataInput(t, p, now);
+}
+
+/** RFC 9293 section 3.10.7.4, first: the four cases. */
+function isAcceptable(t: Tcb, seq: number, length: number, window: number): boolean {
+  if (length === 0) {
+    if (window === 0) return seq === t.rcvNxt;
+    // One past the right edge is taken too: a bare acknowledgment sent when the window was just used up.
+    return seqLe(t.rcvNxt, seq) && seqLe(seq, seqAdd(t.rcvNxt, window));
+  }
+  if (window === 0) return false;
+  const last = seqAdd(seq, length - 1);
+  return seqLt(seq, seqAdd(t.rcvNxt, window)) && seqGe(last, t.rcvNxt);
+}
+
+/** Answers what cannot be right with an acknowledgment, and drops it. */
+function challenge(t: Tcb, now: Instant, reason: DropReason, hasData: boolean): DropReason {
+  // Segments with data are answered each time: the peer repeats them because our acknowledgment was lost.
+  if (!hasData) {
+    if (now - t.challengeAt < CHALLENGE_INTERVAL) return reason;
+    t.challengeAt = now;
+  }
+  sendAck(t, now);
+  return reason;
+}
+
+function isClosed(t: Tcb): boolean {
+  return t.state === TcpState.Closed;
+}
+
+/** RST (RFC 5961 section 3.2): only the exact sequence number resets. */
+function resetInput(t: Tcb, now: Instant): DropReason {
+  const s = t.tcp.segment;
+  if (s.seq !== t.rcvNxt) return challenge(t, now, DropReason.TcpBadReset, false);
+  switch (t.state) {
+    case TcpState.SynReceived:
+      destroyConnection(t, now, SocketErrorKind.ConnectionRefused, "the peer reset the connection attempt");
+      break;
+    case TcpState.Closing:
+    case TcpState.LastAck:
+    case TcpState.TimeWait:
+      destroyConnection(t, now, SocketErrorKind.None, "");
+      break;
+    default:
+      destroyConnection(t, now, SocketErrorKind.ConnectionReset, "the peer reset the connection");
+  }
+  return DropReason.None;
+}
+
+/** ACK in a synchronised state. */
+function ackInput(t: Tcb, now: Instant): DropReason {
+  const s = t.tcp.segment;
+  if (seqGt(s.ack, t.sndNxt)) return challenge(t, now, DropReason.TcpBadAck, s.payloadLength > 0);
+  // RFC 5961 section 5.2
+  if (seqLt(s.ack, seqAdd(t.sndUna, -t.sndWndMax))) return challenge(t, now, DropReason.TcpBadAck, false);
+
+  const newWindow = s.window << t.sndWndShift;
+  const acked = seqDiff(s.ack, t.sndUna);
+  if (acked < 0) return DropReason.None; // old, harmless; its data is still looked at
+  // RFC 5681 section 2: same acknowledgment, no data, no SYN or FIN, same window, something outstanding.
+  const isDuplicate = acked === 0 && t.hasOutstanding && s.payloadLength === 0 && (s.flags & (SYN | FIN)) === 0 &&
+    newWindow === t.sndWnd;
+
+  // Window update (RFC 9293 section 3.10.7.4).
+  if (seqLt(t.sndWl1, s.seq) || (t.sndWl1 === s.seq && seqLe(t.sndWl2, s.ack))) {
+    if (newWindow > t.sndWnd || acked > 0) {
+      t.persistAt = NEVER;
+      t.persistBackoff = 0;
+    }
+    if (newWindow !== t.sndWnd || acked > 0) t.tcp.makeReady(t);
+    t.sndWnd = newWindow;
+    if (newWindow > t.sndWndMax) t.sndWndMax = newWindow;
+    t.sndWl1 = s.seq;
+    t.sndWl2 = s.ack;
+  }
+  if (!t.hasOutstanding) t.retries = 0; // the answer to a probe shows that the peer lives
+
+  if (acked > 0) newDataAcked(t, acked, now);
+  else if (isDuplicate) {
+    onDupAck(t, now);
+    t.tcp.makeReady(t);
+  }
+  if (!t.finSent || t.sndUna !== seqAdd(t.sndFin, 1)) return DropReason.None;
+
+  // Our FIN is acknowledged.
+  switch (t.state) {
+    case TcpState.FinWait1:
+      t.state = TcpState.FinWait2;
+      if (t.orphaned) t.timeWaitAt = now + t.tcp.options.finWait2;
+      break;
+    case TcpState.Closing:
+      enterTimeWait(t, now);
+      break;
+    case TcpState.LastAck:
+      destroyConnection(t, now, SocketErrorKind.None, "");
+      break;
+    default:
+      break;
+  }
+  return DropReason.None;
+}
+
+/** SND.UNA moves by `acked`. */
+function newDataAcked(t: Tcb, acked: number, now: Instant): void {
+  const s = t.tcp.segment;
+  const sample = t.tcp.sample;
+  sample.now = now;
+  sample.priorInFlightBytes = t.inFlightBytes;
+  sample.isCwndLimited = t.cwndLimited ||
+    (t.congestion.cwnd < t.congestion.ssthresh && t.congestion.cwnd < 2 * sample.priorInFlightBytes);
+
+  const queue = t.retransmitQueue;
+  let firstDepartAt = -1;
+  let lastDepartAt = -1;
+  let ambiguous = false;
+  let segments = 0;
+  while (queue.size > 0 && seqLt(queue.seq(0), s.ack)) {
+    const end = queue.end(0);
+    const whole = seqLe(end, s.ack);
+    const bytes = seqDiff(whole ? end : s.ack, queue.seq(0));
+    const flags = queue.flags(0);
+    if ((flags & LOST) !== 0) t.lostBytes -= bytes;
+    if ((flags & RETRANSMITTED) !== 0) t.retransmittedBytes -= bytes;
+    if ((flags & EVER_RETRANSMITTED) !== 0) {
+      ambiguous = true;
+    } else {
+      if (firstDepartAt < 0) firstDepartAt = queue.departAt(0);
+      lastDepartAt = queue.departAt(0);
+    }
+    if (!whole) {
+      queue.trimHead(s.ack);
+      break;
+    }
+    queue.shift();
+    segments++;
+    if (t.retransmitHint > 0) t.retransmitHint--;
+  }
+  const finAcked = t.finSent && s.ack === seqAdd(t.sndFin, 1);
+  const dataAcked = acked - (finAcked ? 1 : 0);
+  t.sendRing.consume(dataAcked);
+  t.sndUna = s.ack;
+  if (seqLt(t.sndSml, t.sndUna)) t.sndSml = t.sndUna;
+  t.counters.bytesAcked += dataAcked;
+
+  // Round-trip time: Karn's rule, else timestamps (RFC 7323 section 4.3).
+  sample.rtt = -1;
+  if (!ambiguous && firstDepartAt >= 0) {
+    if (t.rtt.sample(now - firstDepartAt)) sample.rtt = now - lastDepartAt;
+  } else if (t.timestampsOn && s.tsEcr !== 0) {
+    const ticks = seqDiff(timestamp(t, now), s.tsEcr);
+    if (ticks >= 0 && t.rtt.sample(Math.max(1, ticks) * MILLISECOND)) sample.rtt = t.rtt.latest;
+  }
+  t.retries = 0;
+  // RFC 6298 sections 5.2 and 5.3
+  t.rtoAt = t.hasOutstanding ? now + t.rtt.rto : NEVER;
+  sample.ackedBytes = acked;
+  sample.inFlightBytes = t.inFlightBytes;
+  sample.srtt = t.rtt.srtt;
+  onNewAck(t, segments, now);
+  if (!t.hasOutstanding && t.recovery === RecoveryState.Open) t.dupAcks = 0;
+  t.raise(SocketEvent.Writable);
+  t.tcp.makeReady(t);
+}
+
+/** Data and FIN. */
+function dataInput(t: Tcb, p: Packet, now: Instant): DropReason {
+  const s = t.tcp.segment;
+  const hasFin = (s.flags & FIN) !== 0;
+  if (s.payloadLength === 0 && !hasFin) return DropReason.None;
+  switch (t.state) {
+    case TcpState.Established:
+    case TcpState.FinWait1:
+    case TcpState.FinWait2:
+      break;
+    case TcpState.TimeWait:
+      t.timeWaitAt = now + t.tcp.options.timeWait;
+      return challenge(t, now, DropReason.TcpOutOfWindow, true);
+    default:
+      // The peer has sent its FIN: nothing can follow it.
+      return challenge(t, now, DropReason.TcpOutOfWindow, s.payloadLength > 0);
+  }
+  if (t.orphaned && s.payloadLength > 0 && seqGt(seqAdd(s.seq, s.payloadLength), t.rcvNxt)) {
+    // Nobody will read it (RFC 9293 section 3.6.1): tell the peer.
+    t.abort(now, SocketErrorKind.None, "");
+    return DropReason.NoSocket;
+  }
+
+  // Cut off what came before and what lies beyond the window.
+  const edge = seqAdd(t.rcvNxt, receiveWindow(t));
+  let left = s.seq;
+  let right = seqAdd(s.seq, s.payloadLength);
+  let from = p.l4 + s.headerLength;
+  if (hasFin && !t.finReceived && seqLe(right, edge)) {
+    t.finReceived = true;
+    t.rcvFin = right;
+  }
+  if (seqLt(left, t.rcvNxt)) {
+    from += seqDiff(t.rcvNxt, left);
+    left = t.rcvNxt;
+  }
+  if (seqGt(right, edge)) right = edge;
+  if (t.finReceived && seqGt(right, t.rcvFin)) right = t.rcvFin;
+  const length = seqDiff(right, left);
+  if (length > t.rcvMss) t.rcvMss = Math.min(length, t.localMss);
+
+  if (length > 0 && left === t.rcvNxt) {
+    const hadHole = t.reassembly.count > 0;
+    const taken = t.receiveRing.write(p.bytes, from, from + length);
+    advanceReceive(t, seqAdd(t.rcvNxt, taken));
+    if (hadHole) t.ackNow = true; // RFC 5681 section 4.2: a segment that fills a gap is acknowledged at once
+    t.raise(SocketEvent.Readable);
+  } else if (length > 0) {
+    t.counters.outOfOrderIn++;
+    const offset = seqDiff(left, t.rcvNxt);
+    const room = Math.min(length, t.receiveRing.room - offset);
+    const reason = room <= 0
+      ? DropReason.ReceiveBufferFull
+      : t.reassembly.add(left, seqAdd(left, room))
+      ? DropReason.None
+      : DropReason.TcpReassemblyFull;
+    if (reason === DropReason.None) t.receiveRing.writeAt(offset, p.bytes, from, from + room);
+    // RFC 5681 section 4.2: an out-of-order segment is acknowledged at once, each one.
+    sendAck(t, now);
+    return reason;
+  } else if (s.payloadLength > 0) {
+    // Nothing new in it: our acknowledgment was lost, perhaps.
+    t.counters.duplicatesIn++;
+    t.ackNow = true;
+  }
+
+  if (t.finReceived && t.rcvNxt === t.rcvFin) finInput(t, now);
+  else if (hasFin) t.ackNow = true; // data before the FIN is missing
+  scheduleAck(t, now);
+  return DropReason.None;
+}
+
+/** RCV.NXT moves to `next`, and on over ranges that are there already. */
+function advanceReceive(t: Tcb, next: number): void {
+  const reached = t.reassembly.advance(next);
+  const joined = seqDiff(reached, next);
+  if (joined > 0) t.receiveRing.commit(joined);
+  t.counters.bytesReceived += seqDiff(reached, t.rcvNxt);
+  t.rcvNxt = reached;
+}
+
+/** The peer's FIN is next in sequence. */
+function finInput(t: Tcb, now: Instant): void {
+  t.rcvNxt = seqAdd(t.rcvFin, 1);
+  if (seqLt(t.rcvAdv, t.rcvNxt)) t.rcvAdv = t.rcvNxt;
+  t.ackNow = true;
+  t.raise(SocketEvent.Readable);
+  switch (t.state) {
+    case TcpState.Established:
+      t.state = TcpState.CloseWait;
+      break;
+    case TcpState.FinWait1:
+      t.state = TcpState.Closing;
+      break;
+    case TcpState.FinWait2:
+      enterTimeWait(t, now);
+      break;
+    default:
+      break;
+  }
+}
+
+/** RFC 5681 section 4.2: at least every second full-sized segment at once, else within the delay. */
+function scheduleAck(t: Tcb, now: Instant): void {
+  if (seqDiff(t.rcvNxt, t.lastAckSent) >= 2 * t.rcvMss) t.ackNow = true;
+  if (t.ackNow) {
+    t.tcp.makeReady(t);
+  } else if (t.delayedAckAt === NEVER && t.rcvNxt !== t.lastAckSent) {
+    t.delayedAckAt = now + t.tcp.options.delayedAck;
+  }
+}

@@ -1,0 +1,38 @@
+/**
+ * What TCP needs of the layers below and of the stack that it is part of.
+ *
+ * @module
+ */
+
+import type { DropReason, DropSink } from "../base/drop.ts";
+import type { EventQueue } from "../base/event_queue.ts";
+import type { Packet } from "../base/packet.ts";
+import type { Rng } from "../base/rng.ts";
+import type { Instant } from "../base/time.ts";
+import type { IpAddr } from "../wire/ip_addr.ts";
+import type { IpHeader } from "../wire/ip_header.ts";
+
+/** The world as TCP sees it. */
+export interface TcpNetwork extends DropSink {
+  /** Where events for the layer above are raised. */
+  readonly events: EventQueue;
+  /** TCP's own random stream, for initial sequence numbers, ports and timestamp offsets. */
+  readonly rng: Rng;
+  /** An empty packet, or `null` when the pool is at its bound. */
+  acquire(): Packet | null;
+  /** Frees a packet that served its purpose (this is no drop). */
+  release(p: Packet): void;
+  /**
+   * Sends a segment that stands in `p` from its TCP header on, with the addresses and the protocol in `ip`. On a
+   * reason other than `None` the packet stays with TCP.
+   */
+  output(p: Packet, ip: IpHeader, now: Instant): DropReason;
+  /** The address to send from to reach `destination`, or `null` without a route. */
+  sourceFor(destination: IpAddr): IpAddr | null;
+  /** True for an address of this host. */
+  isLocal(address: IpAddr): boolean;
+  /** MTU of the link towards `destination` in bytes; 0 without a route. */
+  mtuTo(destination: IpAddr): number;
+  /** Bytes of a flow that the queueing discipline holds. */
+  flowBacklog(flow: number): number;
+}

@@ -1,0 +1,72 @@
+/**
+ * The settings of a TCP, with their defaults. All durations in nanoseconds.
+ *
+ * @module
+ */
+
+import { type Duration, MILLISECOND, SECOND } from "../base/time.ts";
+
+/** Settings of all connections of a host. */
+export interface TcpOptions {
+  /** Send buffer of a connection in bytes. Default 1 MiB. */
+  sendBufferBytes: number;
+  /** Receive buffer of a connection in bytes; the window is at most this. Default 1 MiB. */
+  receiveBufferBytes: number;
+  /** Retransmission timeout before the first round-trip time (RFC 6298 section 2.1). Default 1 s. */
+  initialRto: Duration;
+  /** Least variance term of the retransmission timeout. Default 200 ms, as Linux. */
+  minRto: Duration;
+  /** Greatest retransmission timeout. Default 120 s. */
+  maxRto: Duration;
+  /** How long an acknowledgment may wait for data to ride on (RFC 9293 section 3.8.6.3: < 0.5 s). Default 40 ms. */
+  delayedAck: Duration;
+  /** How long a closed connection is remembered: 2 MSL. Default 60 s. */
+  timeWait: Duration;
+  /** How long FIN-WAIT-2 may last once the application is gone. Default 60 s. */
+  finWait2: Duration;
+  /** Timeouts of a SYN before the attempt is given up. Default 6. */
+  synRetries: number;
+  /** Timeouts of a SYN-ACK before the attempt is given up. Default 5. */
+  synAckRetries: number;
+  /** Timeouts of data in a row before the connection is given up. Default 15. */
+  retries: number;
+  /** Name of the congestion control. Default `"reno"`. */
+  congestion: string;
+  /** Initial window in segments; 0 for RFC 6928. Default 0. */
+  initialCwndSegments: number;
+  /** Offer window scaling (RFC 7323). Default true. */
+  windowScale: boolean;
+  /** Offer timestamps (RFC 7323). Default true. */
+  timestamps: boolean;
+  /** Offer selective acknowledgments (RFC 2018). Default true. */
+  sack: boolean;
+  /** Switch Nagle's algorithm off on new connections. Default false. */
+  noDelay: boolean;
+  /** The most connections of the host. Default 65,536. */
+  connectionLimit: number;
+  /** The most bytes of one connection in the queueing discipline (TCP small queues). Default 128 KiB. */
+  smallQueueBytes: number;
+}
+
+/** The defaults. */
+export const DEFAULT_TCP_OPTIONS: TcpOptions = {
+  sendBufferBytes: 1 << 20,
+  receiveBufferBytes: 1 << 20,
+  initialRto: SECOND,
+  minRto: 200 * MILLISECOND,
+  maxRto: 120 * SECOND,
+  delayedAck: 40 * MILLISECOND,
+  timeWait: 60 * SECOND,
+  finWait2: 60 * SECOND,
+  synRetries: 6,
+  synAckRetries: 5,
+  retries: 15,
+  congestion: "reno",
+  initialCwndSegments: 0,
+  windowScale: true,
+  timestamps: true,
+  sack: true,
+  noDelay: false,
+  connectionLimit: 65536,
+  smallQueueBytes: 128 << 10,
+};

@@ -1,0 +1,305 @@
+/**
+ * What a connection sends: retransmissions first, then new data as far as windows allow, then a bare acknowledgment if
+ * one is due and nothing carried it.
+ *
+ * Every segment is stamped with its departure time; the stamp is what the round-trip time and TSval are taken from. How
+ * much may leave is decided by the peer's window, the congestion window, Nagle's algorithm in Minshall's form (at most
+ * one partial segment unacknowledged), the sender's silly window rule, and the small-queue limit: a connection never has
+ * more than so many bytes in the queueing discipline, and goes on when one of its packets has left.
+ *
+ * @module
+ */
+
+import { DropReason } from "../base/drop.ts";
+import { HEADROOM_BYTES } from "../base/packet.ts";
+import { type Instant, MILLISECOND, NEVER } from "../base/time.ts";
+import { IpProtocol } from "../wire/ip_header.ts";
+import { seqAdd, seqDiff, seqGt } from "../wire/seq.ts";
+import { ACK, emitTcp, FIN, PSH, RST, SYN, tcpHeaderLength } from "../wire/tcp.ts";
+import { EVER_RETRANSMITTED, LOST, RETRANSMITTED } from "./retransmit_queue.ts";
+import type { Tcb } from "./tcb.ts";
+import { TcpState } from "./state.ts";
+import type { Tcp } from "./tcp.ts";
+import { advertiseWindow } from "./window.ts";
+
+/** Which counter a retransmission belongs to. */
+export enum RetransmitKind {
+  /** Fast retransmit. */
+  Fast,
+  /** Partial acknowledgment. */
+  PartialAck,
+  /** The timer ran out. */
+  Timeout,
+  /** Slow start after a timeout. */
+  Loss,
+}
+
+/** Writes out what the connection has to say. */
+export function output(t: Tcb, now: Instant): void {
+  switch (t.state) {
+    case TcpState.Established:
+    case TcpState.FinWait1:
+    case TcpState.CloseWait:
+    case TcpState.Closing:
+    case TcpState.LastAck:
+      if (t.lostBytes > t.retransmittedBytes) retransmitLost(t, now);
+      // New data waits until what is lost has been sent again.
+      if (t.lostBytes <= t.retransmittedBytes) sendData(t, now);
+      break;
+    case TcpState.FinWait2:
+    case TcpState.TimeWait:
+      break;
+    default:
+      return;
+  }
+  if (t.ackNow) sendAck(t, now);
+}
+
+/** Sends a bare acknowledgment at once. */
+export function sendAck(t: Tcb, now: Instant): void {
+  sendSegment(t, ACK, t.sndNxt, 0, 0, now);
+}
+
+/** Sends a SYN, or in SYN-RECEIVED a SYN-ACK. */
+export function sendSyn(t: Tcb, now: Instant): void {
+  sendSegment(t, t.state === TcpState.SynReceived ? SYN | ACK : SYN, t.iss, 0, 0, now);
+}
+
+/** Sends a reset from SND.NXT. */
+export function sendReset(t: Tcb, now: Instant): void {
+  sendSegment(t, RST | ACK, t.sndNxt, 0, 0, now);
+}
+
+/** Probes a closed window: an empty segment with an old sequence number, which the peer must acknowledge. */
+export function sendWindowProbe(t: Tcb, now: Instant): void {
+  t.counters.windowProbes++;
+  sendSegment(t, ACK, seqAdd(t.sndUna, -1), 0, 0, now);
+}
+
+/**
+ * Sends the oldest segment again, whatever the congestion window says: the retransmission that begins a recovery, or
+ * follows a partial acknowledgment, is exempt (RFC 5681 section 3.2, RFC 6582 section 3.2).
+ */
+export function retransmitHead(t: Tcb, kind: RetransmitKind, now: Instant): void {
+  if (t.retransmitQueue.size === 0) return;
+  const flags = t.retransmitQueue.flags(0);
+  const length = seqDiff(t.retransmitQueue.end(0), t.retransmitQueue.seq(0));
+  if ((flags & LOST) === 0) {
+    t.lostBytes += length;
+  } else if ((flags & RETRANSMITTED) !== 0) {
+    t.retransmittedBytes -= length;
+  }
+  t.retransmitQueue.setFlags(0, (flags | LOST) & ~RETRANSMITTED);
+  retransmit(t, 0, kind, now);
+}
+
+/** Sends lost segments again in sequence order, as the congestion window allows. */
+function retransmitLost(t: Tcb, now: Instant): void {
+  const queue = t.retransmitQueue;
+  for (let i = t.retransmitHint; i < queue.size; i++) {
+    if ((queue.flags(i) & (LOST | RETRANSMITTED)) === LOST) {
+      const inFlight = t.inFlightBytes;
+      if (inFlight > 0 && inFlight + seqDiff(queue.end(i), queue.seq(i)) > t.congestion.cwnd) {
+        t.cwndLimited = true;
+        return;
+      }
+      if (isHeldBack(t)) return;
+      if (!retransmit(t, i, RetransmitKind.Loss, now)) return;
+    }
+    t.retransmitHint = i + 1;
+  }
+}
+
+function retransmit(t: Tcb, i: number, kind: RetransmitKind, now: Instant): boolean {
+  const queue = t.retransmitQueue;
+  const seq = queue.seq(i);
+  const end = queue.end(i);
+  const fin = t.finSent && end === seqAdd(t.sndFin, 1);
+  const length = seqDiff(end, seq) - (fin ? 1 : 0);
+  if (!sendSegment(t, fin ? ACK | FIN : ACK | PSH, seq, seqDiff(seq, t.sndUna), length, now)) return false;
+  queue.setFlags(i, queue.flags(i) | RETRANSMITTED | EVER_RETRANSMITTED);
+  queue.setDepartAt(i, t.departAt);
+  t.retransmittedBytes += seqDiff(end, seq);
+  const c = t.counters;
+  c.bytesRetransmitted += length;
+  if (kind === RetransmitKind.Fast) c.fastRetransmits++;
+  else if (kind === RetransmitKind.PartialAck) c.partialAckRetransmits++;
+  else if (kind === RetransmitKind.Timeout) c.timeoutRetransmits++;
+  else c.lossRetransmits++;
+  if (t.rtoAt === NEVER) t.rtoAt = t.departAt + t.rtt.rto;
+  return true;
+}
+
+function isHeldBack(t: Tcb): boolean {
+  t.heldBack = t.tcp.network.flowBacklog(t.flow) >= t.tcp.options.smallQueueBytes;
+  return t.heldBack;
+}
+
+/** Sends new data and the FIN. */
+function sendData(t: Tcb, now: Instant): void {
+  if (t.finSent) return;
+  const idle = now - t.lastSentAt;
+  if (!t.hasOutstanding && t.sendRing.length > 0 && t.lastSentAt > 0 && idle > t.rtt.rto) {
+    t.congestion.onIdle(idle, t.rtt.rto);
+  }
+  t.cwndLimited = false;
+  for (;;) {
+    const unsent = seqDiff(t.sndEnd, t.sndNxt);
+    if (unsent === 0 && !t.finQueued) return;
+    if (isHeldBack(t)) return;
+    const usable = seqDiff(seqAdd(t.sndUna, t.sndWnd), t.sndNxt);
+    let length = Math.min(unsent, t.mss);
+    if (usable <= 0 || usable < length) {
+      // RFC 9293 section 3.8.6.2.1: less than a segment only if it is half of what the peer ever offered.
+      if (usable <= 0 || usable < t.sndWndMax >> 1) {
+        if (!t.hasOutstanding && t.persistAt === NEVER) t.persistAt = now + t.rtt.rto;
+        return;
+      }
+      length = usable;
+    }
+    const fin = t.finQueued && length === unsent && usable > length;
+    if (length < t.mss && !fin && !t.noDelay && seqGt(t.sndSml, t.sndUna)) return; // Nagle, Minshall
+    if (length === 0 && !fin) return;
+    const inFlight = t.inFlightBytes;
+    if (inFlight > 0 && inFlight + length > t.congestion.cwnd) {
+      t.cwndLimited = true;
+      return;
+    }
+    if (!sendNew(t, length, length === unsent, fin, now)) return;
+    if (fin) return;
+  }
+}
+
+function sendNew(t: Tcb, length: number, last: boolean, fin: boolean, now: Instant): boolean {
+  const seq = t.sndNxt;
+  const end = seqAdd(seq, length + (fin ? 1 : 0));
+  const stamp = Math.max(now, t.departAt);
+  if (!t.retransmitQueue.push(seq, end, stamp)) return false;
+  t.sndNxt = end;
+  const flags = ACK | (last && length > 0 ? PSH : 0) | (fin ? FIN : 0);
+  if (fin) {
+    t.finSent = true;
+    t.sndFin = seqAdd(end, -1);
+  }
+  if (length > 0 && length < t.mss) t.sndSml = end;
+  // If no packet is to be had the segment counts as sent and lost: the timer will send it again.
+  sendSegment(t, flags, seq, seqDiff(seq, t.sndUna), length, now);
+  t.counters.bytesSent += length;
+  t.lastSentAt = now;
+  t.persistAt = NEVER;
+  if (t.rtoAt === NEVER) t.rtoAt = stamp + t.rtt.rto;
+  t.congestion.onSent(now, length, t.inFlightBytes);
+  return true;
+}
+
+/**
+ * Builds one segment and gives it to the network.
+ *
+ * @param offset where its data begins in the send ring
+ * @returns false if there was no packet to be had
+ */
+function sendSegment(
+  t: Tcb,
+  flags: number,
+  seq: number,
+  offset: number,
+  length: number,
+  now: Instant,
+): boolean {
+  const tcp = t.tcp;
+  const p = tcp.network.acquire();
+  if (p === null) return false;
+  const h = tcp.header;
+  if (t.departAt < now) t.departAt = now;
+  h.srcPort = t.localPort;
+  h.dstPort = t.remotePort;
+  h.seq = seq;
+  h.ack = (flags & ACK) !== 0 ? t.rcvNxt : 0;
+  h.flags = flags;
+  h.urgent = 0;
+  h.clearOptions();
+  const syn = (flags & SYN) !== 0;
+  if (syn) {
+    h.mss = t.localMss;
+    h.sackPermitted = t.sackOn;
+    h.windowScale = t.windowScaleOn ? t.rcvWndShift : -1;
+  }
+  if (t.timestampsOn) {
+    h.hasTimestamps = true;
+    h.tsVal = timestamp(t, t.departAt);
+    h.tsEcr = (flags & ACK) !== 0 ? t.tsRecent : 0;
+  }
+  if (t.sackOn && !syn && t.reassembly.count > 0 && (flags & RST) === 0) {
+    // As many blocks as fit beside the timestamps, and beside the data within the MSS.
+    const room = Math.min(t.timestampsOn ? 3 : 4, (t.mss - length - 4) >> 3);
+    if (room > 0) h.sackCount = t.reassembly.blocks(h.sackEdges, room);
+  }
+  h.window = (flags & RST) !== 0 && (flags & ACK) === 0 ? 0 : advertiseWindow(t, !syn);
+  const headerLength = tcpHeaderLength(h);
+  p.reset(HEADROOM_BYTES);
+  p.end = p.start + headerLength + length;
+  if (length > 0) t.sendRing.peek(offset, p.bytes, p.start + headerLength, p.end);
+  const ip = tcp.ipHeader;
+  ip.setAddresses(t.localAddress, t.remoteAddress);
+  ip.setDefaults(IpProtocol.Tcp, p.length);
+  emitTcp(p.view, p.start, p.end, ip, h);
+  p.departAt = t.departAt;
+  p.flow = t.flow;
+  t.counters.segmentsOut++;
+  if ((flags & ACK) !== 0) {
+    t.ackNow = false;
+    t.delayedAckAt = NEVER;
+    t.lastAckSent = t.rcvNxt;
+  }
+  const reason = tcp.network.output(p, ip, now);
+  if (reason !== DropReason.None) tcp.network.drop(p, reason, now);
+  return true;
+}
+
+/** TSval for a segment that departs at `departAt`: a clock of 1 ms with an offset of the connection's own. */
+export function timestamp(t: Tcb, departAt: Instant): number {
+  return (Math.floor(departAt / MILLISECOND) + t.tsOffset) | 0;
+}
+
+/**
+ * Answers the segment in `tcp.segment` (addresses in `ip`), which belongs to no connection, with a reset (RFC 9293
+ * section 3.10.7.1).
+ */
+export function sendResetFor(tcp: Tcp, now: Instant): void {
+  const s = tcp.segment;
+  if ((s.flags & RST) !== 0) return;
+  const p = tcp.network.acquire();
+  if (p === null) return;
+  const h = tcp.header;
+  h.srcPort = s.dstPort;
+  h.dstPort = s.srcPort;
+  h.window = 0;
+  h.urgent = 0;
+  h.clearOptions();
+  if ((s.flags & ACK) !== 0) {
+    h.seq = s.ack;
+    h.ack = 0;
+    h.flags = RST;
+  } else {
+    h.seq = 0;
+    h.ack = seqAdd(s.seq, s.payloadLength + ((s.flags & SYN) !== 0 ? 1 : 0) + ((s.flags & FIN) !== 0 ? 1 : 0));
+    h.flags = RST | ACK;
+  }
+  p.end = p.start + tcpHeaderLength(h);
+  const ip = tcp.ipHeader;
+  const from = tcp.segmentIp;
+  ip.version = from.version;
+  ip.src0 = from.dst0;
+  ip.src1 = from.dst1;
+  ip.src2 = from.dst2;
+  ip.src3 = from.dst3;
+  ip.dst0 = from.src0;
+  ip.dst1 = from.src1;
+  ip.dst2 = from.src2;
+  ip.dst3 = from.src3;
+  ip.setDefaults(IpProtocol.Tcp, p.length);
+  emitTcp(p.view, p.start, p.end, ip, h);
+  p.departAt = now;
+  const reason = tcp.network.output(p, ip, now);
+  if (reason !== DropReason.None) tcp.network.drop(p, reason, now);
+}

@@ -1,0 +1,106 @@
+/**
+ * Which bytes beyond RCV.NXT have come: the receiver's out-of-order ranges, and the SACK blocks made of them.
+ *
+ * The bytes themselves lie in the receive ring behind its tail. Ranges are kept sorted and apart (touching ones are
+ * joined). Their number is bounded: a range too many is refused and the state stays as it was, so the sender will send
+ * those bytes again. Each range remembers when it last grew, since the first SACK block must hold the segment that
+ * caused the acknowledgment, and the others the ranges reported most recently (RFC 2018 section 4).
+ *
+ * @module
+ */
+
+import { seqDiff, seqGe, seqGt, seqLe, seqLt } from "../wire/seq.ts";
+
+/** The most out-of-order ranges remembered. */
+export const REASSEMBLY_RANGES = 64;
+
+/** Out-of-order ranges of one connection. */
+export class Reassembly {
+  // left, right, recency in turn; made on first use
+  #cells: Int32Array | null = null;
+  #count = 0;
+  #recency = 0;
+
+  /** Number of ranges. */
+  get count(): number {
+    return this.#count;
+  }
+
+  /** Bytes in all ranges. */
+  get bytes(): number {
+    let n = 0;
+    for (let i = 0; i < this.#count; i++) n += seqDiff(this.#cells![3 * i + 1]!, this.#cells![3 * i]!);
+    return n;
+  }
+
+  /** Notes that `[left, right)` has come; false if there is no room to remember it. */
+  add(left: number, right: number): boolean {
+    const cells = this.#cells ??= new Int32Array(3 * REASSEMBLY_RANGES);
+    // The ranges from `first` up to `last` touch the new one.
+    let first = 0;
+    while (first < this.#count && seqLt(cells[3 * first + 1]!, left)) first++;
+    let last = first;
+    let newLeft = left;
+    let newRight = right;
+    while (last < this.#count && seqLe(cells[3 * last]!, right)) {
+      if (seqLt(cells[3 * last]!, newLeft)) newLeft = cells[3 * last]!;
+      if (seqGt(cells[3 * last + 1]!, newRight)) newRight = cells[3 * last + 1]!;
+      last++;
+    }
+    if (first === last) {
+      if (this.#count === REASSEMBLY_RANGES) return false;
+      cells.copyWithin(3 * first + 3, 3 * first, 3 * this.#count);
+      this.#count++;
+    } else if (last - first > 1) {
+      cells.copyWithin(3 * first + 3, 3 * last, 3 * this.#count);
+      this.#count -= last - first - 1;
+    }
+    cells[3 * first] = newLeft;
+    cells[3 * first + 1] = newRight;
+    cells[3 * first + 2] = ++this.#recency;
+    return true;
+  }
+
+  /**
+   * RCV.NXT has moved to `rcvNxt` by data in sequence: takes the range that this reaches, if any.
+   *
+   * @returns where RCV.NXT stands after the range, or `rcvNxt` itself
+   */
+  advance(rcvNxt: number): number {
+    let next = rcvNxt;
+    const cells = this.#cells;
+    while (this.#count > 0 && seqGe(next, cells![0]!)) {
+      if (seqGt(cells![1]!, next)) next = cells![1]!;
+      cells!.copyWithin(0, 3, 3 * this.#count);
+      this.#count--;
+    }
+    return next;
+  }
+
+  /**
+   * Writes up to `most` SACK blocks, the latest first, as left and right edges in turn.
+   *
+   * @returns how many blocks were written
+   */
+  blocks(edges: Int32Array, most: number): number {
+    const n = Math.min(most, this.#count);
+    let below = 0x7fffffff;
+    for (let k = 0; k < n; k++) {
+      let best = -1;
+      for (let i = 0; i < this.#count; i++) {
+        const recency = this.#cells![3 * i + 2]!;
+        if (recency < below && (best < 0 || recency > this.#cells![3 * best + 2]!)) best = i;
+      }
+      edges[2 * k] = this.#cells![3 * best]!;
+      edges[2 * k + 1] = this.#cells![3 * best + 1]!;
+      below = this.#cells![3 * best + 2]!;
+    }
+    return n;
+  }
+
+  /** Forgets everything. */
+  clear(): void {
+    this.#cells = null;
+    this.#count = 0;
+  }
+}

@@ -1,0 +1,361 @@
+/**
+ * The transmission control block: all that TCP knows about one connection, under the names of RFC 9293 section 3.3.1,
+ * and what the application may do with it.
+ *
+ * The block itself decides nothing about segments: input.ts, output.ts, recovery.ts, timers.ts and close.ts do. Calls of
+ * the application change buffers and flags and put the connection on the ready list; the next `Tcp.timeout` writes out
+ * what there is to say.
+ *
+ * ```text
+ *   send:     sndUna ── sent, unacknowledged ── sndNxt ── written, unsent ── end of sendRing (── FIN)
+ *   receive:  read by the application ── receiveRing ── rcvNxt ── (out-of-order ranges) ── rcvAdv
+ * ```
+ *
+ * @module
+ */
+
+import { SocketErrorKind } from "../base/errors.ts";
+import type { EventSource, SocketEvent } from "../base/event_queue.ts";
+import { RingBuffer } from "../base/ring_buffer.ts";
+import { type Duration, type Instant, NEVER } from "../base/time.ts";
+import type { IpAddr } from "../wire/ip_addr.ts";
+import { seqDiff, seqGt } from "../wire/seq.ts";
+import type { CongestionControl } from "./congestion/control.ts";
+import { abortConnection, closeConnection } from "./close.ts";
+import { type TcpInfo, tcpInfo } from "./info.ts";
+import type { TcpListener } from "./listener.ts";
+import { Reassembly } from "./reassembly.ts";
+import { RetransmitQueue } from "./retransmit_queue.ts";
+import { RttEstimator } from "./rtt.ts";
+import { isSynchronized, mayReceive, maySend, TcpState } from "./state.ts";
+import type { Tcp } from "./tcp.ts";
+import { shouldUpdateWindow } from "./window.ts";
+
+/** How a sender stands to loss. */
+export enum RecoveryState {
+  /** No loss known. */
+  Open,
+  /** Fast recovery after duplicate acknowledgments. */
+  Recovery,
+  /** After a retransmission timeout. */
+  Loss,
+}
+
+/** Counters of one connection. */
+export class TcpCounters {
+  /** Segments received. */
+  segmentsIn = 0;
+  /** Segments sent, retransmissions included. */
+  segmentsOut = 0;
+  /** Bytes of data sent for the first time. */
+  bytesSent = 0;
+  /** Bytes of data acknowledged. */
+  bytesAcked = 0;
+  /** Bytes of data received in sequence. */
+  bytesReceived = 0;
+  /** Bytes sent again. */
+  bytesRetransmitted = 0;
+  /** Segments sent again by fast retransmit: the oldest, on the third duplicate acknowledgment. */
+  fastRetransmits = 0;
+  /** Segments sent again on partial acknowledgments (RFC 6582). */
+  partialAckRetransmits = 0;
+  /** Segments sent again because the retransmission timer ran out, at once. */
+  timeoutRetransmits = 0;
+  /** Segments sent again in the slow start after a timeout. */
+  lossRetransmits = 0;
+  /** SYN and SYN-ACK sent again. */
+  synRetransmits = 0;
+  /** Probes of a closed window. */
+  windowProbes = 0;
+  /** Times the retransmission timer ran out. */
+  timeouts = 0;
+  /** Duplicate acknowledgments received. */
+  dupAcksIn = 0;
+  /** Segments received out of order. */
+  outOfOrderIn = 0;
+  /** Segments received that held nothing new. */
+  duplicatesIn = 0;
+}
+
+/** One TCP connection. */
+export class Tcb implements EventSource {
+  events = 0;
+  eventQueued = false;
+  user: unknown = null;
+
+  /** Small integer, unique among the connections of the host that exist now. */
+  readonly id: number;
+  /** Flow id in the queueing discipline. */
+  readonly flow: number;
+  /** Our address. */
+  readonly localAddress: IpAddr;
+  /** Our port. */
+  readonly localPort: number;
+  /** The peer's address. */
+  readonly remoteAddress: IpAddr;
+  /** The peer's port. */
+  readonly remotePort: number;
+  /** Hash of addresses and ports in the connection table. */
+  readonly hash: number;
+  /** The TCP that it belongs to. */
+  readonly tcp: Tcp;
+  /** The listener that made it and has not handed it out yet, or `null`. */
+  listener: TcpListener | null = null;
+
+  /** State of RFC 9293 section 3.3.2. */
+  state: TcpState = TcpState.Closed;
+  /** Why the connection ended. */
+  error: SocketErrorKind = SocketErrorKind.None;
+  /** The same in words. */
+  errorText = "";
+  /** True once the connection has been established. */
+  wasEstablished = false;
+
+  /** Initial send sequence number. */
+  iss = 0;
+  /** Oldest unacknowledged sequence number. */
+  sndUna = 0;
+  /** Next sequence number to send. */
+  sndNxt = 0;
+  /** Peer's window in bytes. */
+  sndWnd = 0;
+  /** Segment sequence number of the last window update. */
+  sndWl1 = 0;
+  /** Segment acknowledgment number of the last window update. */
+  sndWl2 = 0;
+  /** The largest window the peer ever offered. */
+  sndWndMax = 0;
+  /** Shift count for windows that we receive. */
+  sndWndShift = 0;
+  /** End of the last segment smaller than the MSS (Minshall's Nagle). */
+  sndSml = 0;
+  /** Sequence number of our FIN, valid if `finSent`. */
+  sndFin = 0;
+  /** Initial receive sequence number. */
+  irs = 0;
+  /** Next sequence number expected. */
+  rcvNxt = 0;
+  /** Right edge of the window that we advertised. */
+  rcvAdv = 0;
+  /** Shift count for windows that we send. */
+  rcvWndShift = 0;
+  /** Sequence number of the peer's FIN, valid if `finReceived`. */
+  rcvFin = 0;
+  /** A FIN of the peer has come, perhaps with data before it missing. */
+  finReceived = false;
+
+  /** Bytes of data in a full segment to the peer, options taken off. */
+  mss = 536;
+  /** What we announced, or will announce, as MSS. */
+  localMss = 536;
+  /** Largest data segment received: what counts as full-sized from this peer. */
+  rcvMss = 1;
+  /** We offer window scaling or, once the peer's SYN has come, both sides use it. */
+  windowScaleOn: boolean;
+  /** The same of timestamps. */
+  timestampsOn: boolean;
+  /** The same of SACK. */
+  sackOn: boolean;
+  /** TS.Recent. */
+  tsRecent = 0;
+  /** When TS.Recent was set. */
+  tsRecentAt: Instant = 0;
+  /** Added to the clock for TSval. */
+  tsOffset = 0;
+  /** Acknowledgment number last sent. */
+  lastAckSent = 0;
+
+  /** Data from sndUna on: sent and unacknowledged, then unsent. */
+  readonly sendRing: RingBuffer;
+  /** Data received in sequence and not read yet; out-of-order data lies behind. */
+  readonly receiveRing: RingBuffer;
+  /** Unacknowledged segments. */
+  readonly retransmitQueue: RetransmitQueue = new RetransmitQueue();
+  /** Out-of-order ranges. */
+  readonly reassembly: Reassembly = new Reassembly();
+  /** Round-trip time and timeout. */
+  readonly rtt: RttEstimator;
+  /** The congestion control. */
+  congestion: CongestionControl;
+  /** Counters. */
+  readonly counters: TcpCounters = new TcpCounters();
+
+  /** The application closed its side; a FIN follows the data. */
+  finQueued = false;
+  /** The FIN has been sent at least once. */
+  finSent = false;
+  /** The application is gone: incoming data is answered by a reset. */
+  orphaned = false;
+  /** Nagle's algorithm is off. */
+  noDelay: boolean;
+
+  /** How the sender stands to loss. */
+  recovery: RecoveryState = RecoveryState.Open;
+  /** SND.NXT when the recovery began. */
+  recover = 0;
+  /** Duplicate acknowledgments in a row, each a segment that has left the network. */
+  dupAcks = 0;
+  /** Bytes of unacknowledged segments marked lost. */
+  lostBytes = 0;
+  /** Bytes of those that were sent again. */
+  retransmittedBytes = 0;
+  /** The next retransmission goes out whatever cwnd says. */
+  forceRetransmit = false;
+  /** Index in the retransmit queue before which no segment waits to be sent again. */
+  retransmitHint = 0;
+  /** The window was what held us back when last something was to be sent. */
+  cwndLimited = false;
+  /** The unsent data was held back by the small-queue limit. */
+  heldBack = false;
+  /** When data was last sent. */
+  lastSentAt: Instant = 0;
+  /** Departure stamp of the latest segment. */
+  departAt: Instant = 0;
+  /** Departure stamp of the first SYN or SYN-ACK. */
+  synSentAt: Instant = 0;
+  /** Timeouts in a row without progress. */
+  retries = 0;
+
+  /** An acknowledgment is to be sent with the next output. */
+  ackNow = false;
+  /** When a delayed acknowledgment is due. */
+  delayedAckAt: Instant = NEVER;
+  /** When the retransmission timer runs out. */
+  rtoAt: Instant = NEVER;
+  /** When the closed window is probed. */
+  persistAt: Instant = NEVER;
+  /** Probes of the closed window since it closed. */
+  persistBackoff = 0;
+  /** When TIME-WAIT or an orphaned FIN-WAIT-2 ends. */
+  timeWaitAt: Instant = NEVER;
+  /** When the last challenge acknowledgment was sent. */
+  challengeAt: Instant = -NEVER;
+  /** True while on the ready list. */
+  ready = false;
+
+  /** Made by {@linkcode Tcp} only. */
+  constructor(
+    tcp: Tcp,
+    id: number,
+    localAddress: IpAddr,
+    localPort: number,
+    remoteAddress: IpAddr,
+    remotePort: number,
+    hash: number,
+    congestion: CongestionControl,
+  ) {
+    const options = tcp.options;
+    this.tcp = tcp;
+    this.id = id;
+    this.flow = id * 2;
+    this.localAddress = localAddress;
+    this.localPort = localPort;
+    this.remoteAddress = remoteAddress;
+    this.remotePort = remotePort;
+    this.hash = hash;
+    this.congestion = congestion;
+    this.noDelay = options.noDelay;
+    this.windowScaleOn = options.windowScale;
+    this.timestampsOn = options.timestamps;
+    this.sackOn = options.sack;
+    this.sendRing = new RingBuffer(options.sendBufferBytes);
+    this.receiveRing = new RingBuffer(options.receiveBufferBytes);
+    this.rtt = new RttEstimator(options.initialRto, options.minRto, options.maxRto);
+  }
+
+  /** Bytes that can be read now. */
+  get readableBytes(): number {
+    return this.receiveRing.length;
+  }
+
+  /** True when the peer has closed its side and everything was read. */
+  get readEnded(): boolean {
+    return this.receiveRing.length === 0 && !mayReceive(this.state);
+  }
+
+  /** Room in the send buffer; 0 when the write side is closed. */
+  get writableBytes(): number {
+    return this.finQueued || !maySend(this.state) ? 0 : this.sendRing.room;
+  }
+
+  /** Bytes written that the peer has not acknowledged. */
+  get unackedBytes(): number {
+    return this.sendRing.length;
+  }
+
+  /** Bytes written and not sent yet. */
+  get unsentBytes(): number {
+    if (!isSynchronized(this.state)) return this.sendRing.length;
+    return Math.max(0, seqDiff(this.sndEnd, this.sndNxt));
+  }
+
+  /**
+   * Takes bytes to send.
+   *
+   * @returns how many bytes of `source[from, to)` were taken (0 when the buffer is full), or −1 if the write side is
+   * closed
+   */
+  write(source: Uint8Array, from: number, to: number): number {
+    if (this.finQueued || !maySend(this.state)) return -1;
+    const n = this.sendRing.write(source, from, to);
+    if (n > 0) this.tcp.makeReady(this);
+    return n;
+  }
+
+  /** Copies received bytes to `target`; returns how many (0 if there are none now). */
+  read(target: Uint8Array): number {
+    const n = this.receiveRing.read(target);
+    if (n > 0 && mayReceive(this.state) && shouldUpdateWindow(this)) {
+      this.ackNow = true;
+      this.tcp.makeReady(this);
+    }
+    return n;
+  }
+
+  /** Closes the write side: a FIN follows what was written. */
+  shutdownWrite(now: Instant): void {
+    closeConnection(this, now, false);
+  }
+
+  /** Closes both sides. Unread data makes it a reset (RFC 2525 section 2.17, RFC 9293 section 3.6.1). */
+  close(now: Instant): void {
+    closeConnection(this, now, true);
+  }
+
+  /** Ends the connection at once with a reset. */
+  abort(now: Instant, kind: SocketErrorKind = SocketErrorKind.ConnectionAborted, text = "aborted"): void {
+    abortConnection(this, now, kind, text);
+  }
+
+  /** A snapshot in the manner of Linux's `tcp_info`. */
+  info(): TcpInfo {
+    return tcpInfo(this);
+  }
+
+  /** Bytes believed to be in the network (RFC 6675's pipe; without SACK a duplicate acknowledgment is a segment less). */
+  get inFlightBytes(): number {
+    const outstanding = seqDiff(this.sndNxt, this.sndUna);
+    const arrived = Math.min(this.dupAcks * this.mss, Math.max(0, outstanding - this.lostBytes));
+    return outstanding - this.lostBytes + this.retransmittedBytes - arrived;
+  }
+
+  /** True if something is sent and not acknowledged. */
+  get hasOutstanding(): boolean {
+    return seqGt(this.sndNxt, this.sndUna);
+  }
+
+  /** One past the last byte written, valid once the SYN is acknowledged: where a FIN goes. */
+  get sndEnd(): number {
+    return (this.sndUna + this.sendRing.length) | 0;
+  }
+
+  /** The smoothed round-trip time, or 0. */
+  get srtt(): Duration {
+    return this.rtt.srtt;
+  }
+
+  /** Tells the application. */
+  raise(bits: SocketEvent): void {
+    this.tcp.network.events.raise(this, bits);
+  }
+}

@@ -1,0 +1,397 @@
+/**
+ * TCP: the table of connections and listeners, and the entries by which segments, time and the application come in.
+ *
+ * `input` takes a segment, `timeout` runs due timers and lets every connection on the ready list send. A connection
+ * gets on that list when a segment, a timer, the application or a departed packet gave it something to do; several
+ * reasons in one batch make one turn. `nextAt` is "at once" while the list is not empty.
+ *
+ * Not here: SYN cookies, keep-alive, path MTU discovery, ECN.
+ *
+ * @module
+ */
+
+import { DeadlineHeap } from "../base/deadline_heap.ts";
+import { DropReason } from "../base/drop.ts";
+import { SocketErrorKind } from "../base/errors.ts";
+import { hashFinish, hashMix, hashTuple } from "../base/hash.ts";
+import { HashTable } from "../base/hash_table.ts";
+import type { Packet } from "../base/packet.ts";
+import type { Instant } from "../base/time.ts";
+import { IpAddr } from "../wire/ip_addr.ts";
+import { IpHeader } from "../wire/ip_header.ts";
+import { seqAdd, seqDiff, seqGt } from "../wire/seq.ts";
+import { ACK, FIN, parseTcp, RST, SYN, TcpHeader } from "../wire/tcp.ts";
+import { destroyConnection } from "./close.ts";
+import { AckSample } from "./congestion/control.ts";
+import { makeCongestionControl } from "./congestion/registry.ts";
+import { listenInput, startConnect, synSentInput } from "./handshake.ts";
+import { segmentInput } from "./input.ts";
+import { TcpListener } from "./listener.ts";
+import type { TcpNetwork } from "./network.ts";
+import { DEFAULT_TCP_OPTIONS, type TcpOptions } from "./options.ts";
+import { output, sendResetFor } from "./output.ts";
+import { isSynchronized, TcpState } from "./state.ts";
+import { Tcb } from "./tcb.ts";
+import { nextDeadline, runTimers } from "./timers.ts";
+
+/** First port of the dynamic range (RFC 6335 section 6). */
+const FIRST_EPHEMERAL_PORT = 49152;
+const EPHEMERAL_PORTS = 65536 - FIRST_EPHEMERAL_PORT;
+
+/** What may be chosen for one connection. */
+export interface TcpConnectOptions {
+  /** Address to send from; by default the one that the route suggests. */
+  localAddress?: IpAddr;
+  /** Port to send from; by default a free one of the dynamic range. */
+  localPort?: number;
+  /** Switch Nagle's algorithm off. */
+  noDelay?: boolean;
+  /** Congestion control by name. */
+  congestion?: string;
+}
+
+/** The TCP of one host. */
+export class Tcp {
+  /** Settings. */
+  readonly options: TcpOptions;
+  /** What lies below. */
+  readonly network: TcpNetwork;
+  /** The segment being taken. */
+  readonly segment: TcpHeader = new TcpHeader();
+  /** The IP header of the segment being taken. */
+  segmentIp: IpHeader = new IpHeader();
+  /** Scratch for the segment being sent. */
+  readonly header: TcpHeader = new TcpHeader();
+  /** Scratch for the IP header being sent. */
+  readonly ipHeader: IpHeader = new IpHeader();
+  /** Scratch for what congestion controls are told. */
+  readonly sample: AckSample = new AckSample();
+
+  readonly #connections: HashTable<Tcb>;
+  readonly #listeners: HashTable<TcpListener> = new HashTable(65536);
+  readonly #byId: (Tcb | null)[] = [];
+  readonly #freeIds: number[] = [];
+  readonly #timers = new DeadlineHeap(64);
+  #ready: Tcb[] = [];
+  #readySpare: Tcb[] = [];
+  #issFloor = 0;
+  readonly #hashSeed: number;
+  readonly #isnSecret: number;
+  readonly #portSecret: number;
+
+  /** Makes a TCP without connections. */
+  constructor(network: TcpNetwork, options: Partial<TcpOptions> = {}) {
+    this.network = network;
+    this.options = { ...DEFAULT_TCP_OPTIONS, ...options };
+    this.#connections = new HashTable(this.options.connectionLimit);
+    this.#hashSeed = network.rng.u32() | 0;
+    this.#isnSecret = network.rng.u32() | 0;
+    this.#portSecret = network.rng.u32() | 0;
+    makeCongestionControl(this.options.congestion, 1460, 0);
+  }
+
+  /** Takes a segment: `p.l4` is its TCP header, `ip` the header before it. */
+  input(p: Packet, ip: IpHeader, now: Instant): void {
+    const s = this.segment;
+    const malformed = parseTcp(p.view, p.l4, p.end, ip, s);
+    if (malformed !== DropReason.None) return this.network.drop(p, malformed, now);
+    this.segmentIp = ip;
+    const reason = this.#dispatch(p, ip, now);
+    if (reason === DropReason.None) this.network.release(p);
+    else this.network.drop(p, reason, now);
+  }
+
+  #dispatch(p: Packet, ip: IpHeader, now: Instant): DropReason {
+    const s = this.segment;
+    const t = this.#find(ip, s.dstPort, s.srcPort);
+    if (t !== null && t.state === TcpState.TimeWait && this.#mayReopen(t)) {
+      // RFC 9293 section 3.10.7.4, RFC 6191: a new incarnation, which begins beyond the old sequence numbers.
+      const floor = seqAdd(t.sndNxt, 65537);
+      destroyConnection(t, now, SocketErrorKind.None, "");
+      return this.#listen(ip, floor, now);
+    }
+    if (t === null) return this.#listen(ip, 0, now);
+    t.counters.segmentsIn++;
+    let reason: DropReason;
+    if (t.state === TcpState.SynSent) {
+      reason = synSentInput(t, now);
+      if (reason === DropReason.None && isSynchronized(t.state) && (s.payloadLength > 0 || (s.flags & FIN) !== 0)) {
+        // Data and FIN in the SYN-ACK are taken like any other.
+        s.flags &= ~SYN;
+        s.seq = seqAdd(s.seq, 1);
+        reason = segmentInput(t, p, now);
+      }
+    } else {
+      reason = segmentInput(t, p, now);
+    }
+    if (this.#byId[t.id] === t) this.schedule(t);
+    return reason;
+  }
+
+  /** A SYN that may open a connection which is in TIME-WAIT again. */
+  #mayReopen(t: Tcb): boolean {
+    const s = this.segment;
+    if ((s.flags & (SYN | ACK | RST)) !== SYN) return false;
+    if (this.#findListener(this.segmentIp, s.dstPort) === null) return false;
+    if (t.timestampsOn && s.hasTimestamps && s.tsVal !== t.tsRecent) return seqDiff(s.tsVal, t.tsRecent) > 0;
+    return seqGt(s.seq, t.rcvNxt);
+  }
+
+  #listen(ip: IpHeader, issFloor: number, now: Instant): DropReason {
+    const s = this.segment;
+    const listener = this.#findListener(ip, s.dstPort);
+    if (listener === null) {
+      sendResetFor(this, now);
+      return DropReason.TcpNoConnection;
+    }
+    const isRequest = (s.flags & (SYN | ACK | RST)) === SYN;
+    if (!isRequest || listener.isFull) return listenInput(this, null, listener.isFull, now);
+    const t = this.#make(
+      new IpAddr(ip.dst0, ip.dst1, ip.dst2, ip.dst3),
+      s.dstPort,
+      new IpAddr(ip.src0, ip.src1, ip.src2, ip.src3),
+      s.srcPort,
+      this.options.congestion,
+    );
+    if (t === null) return DropReason.TcpBacklog;
+    this.#issFloor = issFloor;
+    listener.onOpening(t);
+    const reason = listenInput(this, t, false, now);
+    this.#issFloor = 0;
+    this.schedule(t);
+    return reason;
+  }
+
+  /** Runs due timers and lets every ready connection send. */
+  timeout(now: Instant): void {
+    for (let id = this.#timers.popDue(now); id >= 0; id = this.#timers.popDue(now)) {
+      const t = this.#byId[id];
+      if (t === null || t === undefined) continue;
+      runTimers(t, now);
+      if (this.#byId[id] === t) this.schedule(t);
+    }
+    // One turn for those ready now; what becomes ready meanwhile has its turn in the next call.
+    const turn = this.#ready;
+    if (turn.length === 0) return;
+    this.#ready = this.#readySpare;
+    this.#readySpare = turn;
+    for (let i = 0; i < turn.length; i++) {
+      const t = turn[i]!;
+      t.ready = false;
+      if (this.#byId[t.id] !== t) continue;
+      output(t, now);
+      this.schedule(t);
+    }
+    turn.length = 0;
+  }
+
+  /** When `timeout` is next useful; 0 ("at once") while a connection is ready. */
+  nextAt(): Instant {
+    return this.#ready.length > 0 ? 0 : this.#timers.nextAt();
+  }
+
+  /** A packet of this flow has left the queueing discipline. */
+  departed(flow: number): void {
+    const t = this.#byId[flow >>> 1];
+    if (t === null || t === undefined || !t.heldBack) return;
+    if (this.network.flowBacklog(flow) < this.options.smallQueueBytes) this.makeReady(t);
+  }
+
+  /**
+   * Listens on a port.
+   *
+   * @param local an own address, or the unspecified address of a family for all of them
+   * @param port 0 for a free port of the dynamic range
+   * @param backlog connections being opened or waiting to be accepted
+   */
+  listen(local: IpAddr, port: number, backlog = 511): TcpListener | SocketErrorKind {
+    if (!local.isUnspecified && !this.network.isLocal(local)) return SocketErrorKind.AddrNotAvailable;
+    let chosen = port;
+    if (port === 0) {
+      chosen = this.#freePort((candidate) => this.#listenerConflict(local, candidate) === null);
+      if (chosen < 0) return SocketErrorKind.AddrNotAvailable;
+    } else if (this.#listenerConflict(local, port) !== null) {
+      return SocketErrorKind.AddrInUse;
+    }
+    const listener = new TcpListener(this, local, chosen, backlog);
+    if (!this.#listeners.insert(this.#portHash(chosen), listener)) return SocketErrorKind.NoBufferSpace;
+    return listener;
+  }
+
+  /** Forgets a listener; used by `TcpListener.close`. */
+  unlisten(listener: TcpListener): void {
+    this.#listeners.remove(this.#portHash(listener.localPort), listener);
+  }
+
+  /** Begins an active open. The outcome is an event: `Connected`, or `Closed` with `error` saying why. */
+  connect(
+    remote: IpAddr,
+    remotePort: number,
+    options: TcpConnectOptions,
+    now: Instant,
+  ): Tcb | SocketErrorKind {
+    if (this.network.mtuTo(remote) === 0) return SocketErrorKind.HostUnreachable;
+    const local = options.localAddress ?? this.network.sourceFor(remote);
+    if (local === null) return SocketErrorKind.HostUnreachable;
+    if (local.isV4 !== remote.isV4 || !this.network.isLocal(local)) return SocketErrorKind.AddrNotAvailable;
+    const isFree = (port: number): boolean =>
+      this.#lookup(this.#hash(local, port, remote, remotePort), local, port, remote, remotePort) === null;
+    let port = options.localPort ?? 0;
+    if (port === 0) {
+      port = this.#freePort((candidate) => isFree(candidate) && this.#listenerConflict(local, candidate) === null);
+      if (port < 0) return SocketErrorKind.AddrNotAvailable;
+    } else if (!isFree(port)) {
+      return SocketErrorKind.AddrInUse;
+    }
+    const t = this.#make(local, port, remote, remotePort, options.congestion ?? this.options.congestion);
+    if (t === null) return SocketErrorKind.NoBufferSpace;
+    if (options.noDelay !== undefined) t.noDelay = options.noDelay;
+    startConnect(t, now);
+    this.schedule(t);
+    return t;
+  }
+
+  /** All connections, for inspection. */
+  *connections(): IterableIterator<Tcb> {
+    for (const t of this.#byId) if (t !== null) yield t;
+  }
+
+  /** Number of connections, those in TIME-WAIT included. */
+  get connectionCount(): number {
+    return this.#connections.size;
+  }
+
+  /** Puts the connection on the ready list. */
+  makeReady(t: Tcb): void {
+    if (t.ready) return;
+    t.ready = true;
+    this.#ready.push(t);
+  }
+
+  /** Makes sure that the connection's earliest deadline is kept. */
+  schedule(t: Tcb): void {
+    const deadline = nextDeadline(t);
+    if (deadline < this.#timers.get(t.id)) this.#timers.set(t.id, deadline);
+  }
+
+  /** Takes the connection out of all tables; used by `destroyConnection`. */
+  forget(t: Tcb): void {
+    this.#connections.remove(t.hash, t);
+    this.#timers.clear(t.id);
+    this.#byId[t.id] = null;
+    this.#freeIds.push(t.id);
+  }
+
+  /** The initial sequence number of a connection, beyond those of the incarnation that it follows, if any. */
+  initialSequence(t: Tcb, now: Instant): number {
+    const iss = this.generateSequence(t, now);
+    return this.#issFloor !== 0 && !seqGt(iss, this.#issFloor) ? this.#issFloor : iss;
+  }
+
+  /** A clock of 64 ns plus a keyed hash of the addresses and ports (RFC 6528). */
+  protected generateSequence(t: Tcb, now: Instant): number {
+    const keyed = hashFinish(hashMix(t.hash, this.#isnSecret));
+    return seqAdd(keyed, Math.floor(now / 64) % 2 ** 32);
+  }
+
+  #make(local: IpAddr, localPort: number, remote: IpAddr, remotePort: number, congestion: string): Tcb | null {
+    if (this.#connections.size >= this.#connections.limit) return null;
+    const hash = this.#hash(local, localPort, remote, remotePort);
+    // Id 0 is not used: flow 0 means "no flow".
+    const id = this.#freeIds.pop() ?? Math.max(1, this.#byId.length);
+    const control = makeCongestionControl(congestion, 1460, this.options.initialCwndSegments);
+    const t = new Tcb(this, id, local, localPort, remote, remotePort, hash, control);
+    if (id === 1 && this.#byId.length === 0) this.#byId.push(null);
+    this.#byId[id] = t;
+    this.#connections.insert(hash, t);
+    return t;
+  }
+
+  #hash(local: IpAddr, localPort: number, remote: IpAddr, remotePort: number): number {
+    return hashTuple(
+      this.#hashSeed,
+      local.w0,
+      local.w1,
+      local.w2,
+      local.w3,
+      remote.w0,
+      remote.w1,
+      remote.w2,
+      remote.w3,
+      (localPort << 16) | remotePort,
+      6,
+    );
+  }
+
+  #lookup(hash: number, local: IpAddr, localPort: number, remote: IpAddr, remotePort: number): Tcb | null {
+    for (let i = this.#connections.first(hash); i >= 0; i = this.#connections.following(i)) {
+      const t = this.#connections.at(i);
+      if (
+        t.localPort === localPort && t.remotePort === remotePort && t.localAddress.equals(local) &&
+        t.remoteAddress.equals(remote)
+      ) return t;
+    }
+    return null;
+  }
+
+  #find(ip: IpHeader, localPort: number, remotePort: number): Tcb | null {
+    const hash = hashTuple(
+      this.#hashSeed,
+      ip.dst0,
+      ip.dst1,
+      ip.dst2,
+      ip.dst3,
+      ip.src0,
+      ip.src1,
+      ip.src2,
+      ip.src3,
+      (localPort << 16) | remotePort,
+      6,
+    );
+    for (let i = this.#connections.first(hash); i >= 0; i = this.#connections.following(i)) {
+      const t = this.#connections.at(i);
+      if (
+        t.localPort === localPort && t.remotePort === remotePort &&
+        t.localAddress.equalsWords(ip.dst0, ip.dst1, ip.dst2, ip.dst3) &&
+        t.remoteAddress.equalsWords(ip.src0, ip.src1, ip.src2, ip.src3)
+      ) return t;
+    }
+    return null;
+  }
+
+  #portHash(port: number): number {
+    return hashFinish(hashMix(this.#hashSeed, port));
+  }
+
+  /** The listener for an incoming SYN: one on exactly this address before one on any. */
+  #findListener(ip: IpHeader, port: number): TcpListener | null {
+    let any: TcpListener | null = null;
+    for (let i = this.#listeners.first(this.#portHash(port)); i >= 0; i = this.#listeners.following(i)) {
+      const l = this.#listeners.at(i);
+      if (l.localPort !== port) continue;
+      if (l.localAddress.equalsWords(ip.dst0, ip.dst1, ip.dst2, ip.dst3)) return l;
+      if (l.localAddress.isUnspecified && l.localAddress.version === ip.version) any = l;
+    }
+    return any;
+  }
+
+  /** A listener that stands in the way of one on `local` and `port`. */
+  #listenerConflict(local: IpAddr, port: number): TcpListener | null {
+    for (let i = this.#listeners.first(this.#portHash(port)); i >= 0; i = this.#listeners.following(i)) {
+      const l = this.#listeners.at(i);
+      if (l.localPort !== port || l.localAddress.isV4 !== local.isV4) continue;
+      if (l.localAddress.equals(local) || l.localAddress.isUnspecified || local.isUnspecified) return l;
+    }
+    return null;
+  }
+
+  /** A free port of the dynamic range, from a random one on (RFC 6056 section 3.3.1), or −1. */
+  #freePort(isFree: (port: number) => boolean): number {
+    const start = (this.network.rng.u32() ^ this.#portSecret) >>> 0;
+    for (let i = 0; i < EPHEMERAL_PORTS; i++) {
+      const port = FIRST_EPHEMERAL_PORT + (start + i) % EPHEMERAL_PORTS;
+      if (isFree(port)) return port;
+    }
+    return -1;
+  }
+}

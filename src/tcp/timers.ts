@@ -1,0 +1,77 @@
+/**
+ * The timers of a connection: retransmission, persist, delayed acknowledgment, and the end of TIME-WAIT.
+ *
+ * Deadlines are fields of the connection; the heap of the host holds for each connection one entry that may be too early
+ * and is never too late. So restarting a timer on each acknowledgment costs a store.
+ *
+ * @module
+ */
+
+import { SocketErrorKind } from "../base/errors.ts";
+import { type Instant, NEVER } from "../base/time.ts";
+import { destroyConnection } from "./close.ts";
+import { sendSyn, sendWindowProbe } from "./output.ts";
+import { onRetransmissionTimeout } from "./recovery.ts";
+import { TcpState } from "./state.ts";
+import type { Tcb } from "./tcb.ts";
+
+/** The earliest deadline of the connection. */
+export function nextDeadline(t: Tcb): Instant {
+  return Math.min(t.rtoAt, t.persistAt, t.delayedAckAt, t.timeWaitAt);
+}
+
+/** Runs what is due at `now`. */
+export function runTimers(t: Tcb, now: Instant): void {
+  if (t.timeWaitAt <= now) {
+    destroyConnection(t, now, SocketErrorKind.None, "");
+    return;
+  }
+  if (t.delayedAckAt <= now) {
+    t.delayedAckAt = NEVER;
+    t.ackNow = true;
+    t.tcp.makeReady(t);
+  }
+  if (t.persistAt <= now) probeWindow(t, now);
+  if (t.rtoAt <= now) retransmissionTimeout(t, now);
+}
+
+/** RFC 9293 section 3.8.6.1: probe for as long as the peer answers, doubling the interval. */
+function probeWindow(t: Tcb, now: Instant): void {
+  t.persistAt = NEVER;
+  if (t.hasOutstanding || (t.unsentBytes === 0 && !(t.finQueued && !t.finSent))) return;
+  if (t.retries >= t.tcp.options.retries) {
+    destroyConnection(t, now, SocketErrorKind.TimedOut, `the peer did not answer ${t.retries} window probes`);
+    return;
+  }
+  t.retries++;
+  t.persistBackoff++;
+  sendWindowProbe(t, now);
+  t.persistAt = now + Math.min(t.rtt.rto * 2 ** t.persistBackoff, t.tcp.options.maxRto);
+}
+
+function retransmissionTimeout(t: Tcb, now: Instant): void {
+  t.rtoAt = NEVER;
+  const options = t.tcp.options;
+  const opening = t.state === TcpState.SynSent || t.state === TcpState.SynReceived;
+  const most = t.state === TcpState.SynSent
+    ? options.synRetries
+    : t.state === TcpState.SynReceived
+    ? options.synAckRetries
+    : options.retries;
+  if (t.retries >= most) {
+    const what = opening ? "connection attempt" : "data";
+    destroyConnection(t, now, SocketErrorKind.TimedOut, `no answer to ${t.retries} retransmissions of the ${what}`);
+    return;
+  }
+  t.retries++;
+  if (opening) {
+    t.counters.synRetransmits++;
+    t.counters.timeouts++;
+    t.rtt.timedOut();
+    sendSyn(t, now);
+    t.rtoAt = t.departAt + t.rtt.rto;
+  } else if (t.retransmitQueue.size > 0) {
+    onRetransmissionTimeout(t, now);
+  }
+  t.tcp.makeReady(t);
+}

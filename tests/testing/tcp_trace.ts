@@ -1,0 +1,312 @@
+/**
+ * Packet traces of TCP at virtual times: a TCP alone, whose segments are caught, and to which segments are fed.
+ *
+ * Sequence numbers in a trace count from each side's initial sequence number (0 is the SYN). The initial sequence
+ * numbers themselves lie close below 2^32, so that every trace crosses the wrap. Times are in milliseconds.
+ *
+ * @module
+ */
+
+import { assertEquals, fail } from "@std/assert";
+import { DropCounters, DropReason } from "../../src/base/drop.ts";
+import { EventQueue, SocketEvent } from "../../src/base/event_queue.ts";
+import { type Packet, PacketPool } from "../../src/base/packet.ts";
+import { Rng } from "../../src/base/rng.ts";
+import { type Instant, MILLISECOND, NEVER } from "../../src/base/time.ts";
+import type { TcpNetwork } from "../../src/tcp/network.ts";
+import type { TcpOptions } from "../../src/tcp/options.ts";
+import { SocketErrorKind } from "../../src/base/errors.ts";
+import { Tcb } from "../../src/tcp/tcb.ts";
+import { Tcp, type TcpConnectOptions } from "../../src/tcp/tcp.ts";
+import { TcpListener } from "../../src/tcp/listener.ts";
+import { IpAddr } from "../../src/wire/ip_addr.ts";
+import { IpHeader, ipHeaderBytes, IpProtocol } from "../../src/wire/ip_header.ts";
+import { seqDiff } from "../../src/wire/seq.ts";
+import {
+  ACK,
+  CWR,
+  ECE,
+  emitTcp,
+  FIN,
+  parseTcp,
+  PSH,
+  RST,
+  SYN,
+  TcpHeader,
+  tcpHeaderLength,
+  URG,
+} from "../../src/wire/tcp.ts";
+
+const FLAG_LETTERS: readonly (readonly [string, number])[] = [
+  ["F", FIN],
+  ["S", SYN],
+  ["R", RST],
+  ["P", PSH],
+  [".", ACK],
+  ["U", URG],
+  ["E", ECE],
+  ["W", CWR],
+];
+
+/** A segment of a trace. Flags as tcpdump writes them: `S`, `S.`, `.`, `P.`, `F.`, `R`, `R.`. */
+export interface Segment {
+  flags: string;
+  seq?: number;
+  ack?: number;
+  len?: number;
+  win?: number;
+  mss?: number;
+  wscale?: number;
+  sackOk?: boolean;
+  ts?: [val: number, ecr: number] | boolean;
+  sack?: [number, number][];
+  /** Data as text; sets `len`. */
+  data?: string;
+  /** Expected time in ms, when it is to be checked. */
+  at?: number;
+}
+
+/** A TCP whose initial sequence number is fixed just below 2^32. */
+class TraceTcp extends Tcp {
+  protected override generateSequence(): number {
+    return TRACE_ISS;
+  }
+}
+
+/** Our initial sequence number in traces. */
+export const TRACE_ISS = -5;
+/** The peer's initial sequence number in traces. */
+export const PEER_ISS = -9;
+
+interface Caught {
+  at: Instant;
+  segment: Segment;
+  text: string;
+}
+
+/** A TCP under test, alone. */
+export class TcpTrace implements TcpNetwork {
+  readonly events = new EventQueue();
+  readonly rng = new Rng(1).fork("tcp");
+  readonly drops = new DropCounters();
+  readonly pool = new PacketPool(4096);
+  readonly local: IpAddr;
+  readonly remote: IpAddr;
+  readonly tcp: Tcp;
+  now: Instant = 0;
+  mtu = 1500;
+  /** Backlog that the queueing discipline claims. */
+  backlog = 0;
+  readonly #caught: Caught[] = [];
+  readonly #ip = new IpHeader();
+  readonly #header = new TcpHeader();
+  localPort = 80;
+  remotePort = 40000;
+
+  constructor(options: Partial<TcpOptions> = {}, family: 4 | 6 = 4) {
+    this.local = IpAddr.parse(family === 4 ? "10.7.0.1" : "fd07::1");
+    this.remote = IpAddr.parse(family === 4 ? "10.7.0.2" : "fd07::2");
+    this.tcp = new TraceTcp(this, options);
+  }
+
+  acquire(): Packet | null {
+    return this.pool.acquire();
+  }
+  release(p: Packet): void {
+    this.pool.release(p);
+  }
+  drop(p: Packet, reason: DropReason): void {
+    this.drops.count(reason);
+    this.pool.release(p);
+  }
+  sourceFor(): IpAddr {
+    return this.local;
+  }
+  isLocal(address: IpAddr): boolean {
+    return address.equals(this.local);
+  }
+  mtuTo(): number {
+    return this.mtu;
+  }
+  flowBacklog(): number {
+    return this.backlog;
+  }
+
+  output(p: Packet, ip: IpHeader, now: Instant): DropReason {
+    assertEquals(p.end - p.start + ipHeaderBytes(ip.version) <= this.mtu, true, "packet larger than the MTU");
+    const h = this.#header;
+    assertEquals(parseTcp(p.view, p.start, p.end, ip, h), DropReason.None);
+    const segment: Segment = {
+      flags: FLAG_LETTERS.filter(([, bit]) => (h.flags & bit) !== 0).map(([letter]) => letter).join(""),
+      seq: seqDiff(h.seq, TRACE_ISS),
+      len: h.payloadLength,
+      win: h.window,
+      sackOk: h.sackPermitted,
+      ts: h.hasTimestamps ? [h.tsVal, h.tsEcr] : false,
+    };
+    if ((h.flags & ACK) !== 0) segment.ack = seqDiff(h.ack, PEER_ISS);
+    if (h.mss >= 0) segment.mss = h.mss;
+    if (h.windowScale >= 0) segment.wscale = h.windowScale;
+    segment.sack = [];
+    for (let i = 0; i < h.sackCount; i++) {
+      segment.sack.push([seqDiff(h.sackEdges[2 * i]!, PEER_ISS), seqDiff(h.sackEdges[2 * i + 1]!, PEER_ISS)]);
+    }
+    segment.data = new TextDecoder().decode(p.bytes.subarray(p.start + h.headerLength, p.end));
+    const { data: _, ...rest } = segment;
+    this.#caught.push({ at: Math.max(now, p.departAt), segment, text: JSON.stringify(rest) });
+    this.pool.release(p);
+    return DropReason.None;
+  }
+
+  /** Listens on port 80. */
+  listen(backlog = 5): TcpListener {
+    const listener = this.tcp.listen(this.local, this.localPort, backlog);
+    if (!(listener instanceof TcpListener)) fail(`listen: ${SocketErrorKind[listener]}`);
+    return listener;
+  }
+
+  /** Connects from port 80 to the peer. */
+  connect(options: TcpConnectOptions = {}): Tcb {
+    const t = this.tcp.connect(this.remote, this.remotePort, { localPort: this.localPort, ...options }, this.now);
+    if (!(t instanceof Tcb)) fail(`connect: ${SocketErrorKind[t]}`);
+    return t;
+  }
+
+  /** Feeds a segment now and lets the TCP answer. */
+  in(segment: Segment, flush = true): void {
+    if (flush) this.flush();
+    const p = this.pool.acquire()!;
+    const h = this.#header;
+    h.srcPort = this.remotePort;
+    h.dstPort = this.localPort;
+    h.seq = (PEER_ISS + (segment.seq ?? 0)) | 0;
+    h.ack = segment.ack === undefined ? 0 : (TRACE_ISS + segment.ack) | 0;
+    h.flags = FLAG_LETTERS.filter(([letter]) => segment.flags.includes(letter)).reduce((sum, [, bit]) => sum | bit, 0);
+    h.window = segment.win ?? 65535;
+    h.urgent = 0;
+    h.clearOptions();
+    if (segment.mss !== undefined) h.mss = segment.mss;
+    if (segment.wscale !== undefined) h.windowScale = segment.wscale;
+    h.sackPermitted = segment.sackOk ?? false;
+    if (Array.isArray(segment.ts)) {
+      h.hasTimestamps = true;
+      [h.tsVal, h.tsEcr] = segment.ts;
+    }
+    const data = segment.data === undefined
+      ? pattern(segment.seq ?? 0, segment.len ?? 0)
+      : new TextEncoder().encode(segment.data);
+    p.end = p.start + tcpHeaderLength(h) + data.length;
+    p.bytes.set(data, p.end - data.length);
+    this.#ip.setAddresses(this.remote, this.local);
+    this.#ip.setDefaults(IpProtocol.Tcp, p.length);
+    emitTcp(p.view, p.start, p.end, this.#ip, h);
+    p.l4 = p.start;
+    this.tcp.input(p, this.#ip, this.now);
+    if (flush) this.flush();
+  }
+
+  /** Lets the TCP send what it has to say now. */
+  flush(): void {
+    for (let turns = 0; this.tcp.nextAt() <= this.now; turns++) {
+      if (turns > 1000) fail("TCP does not come to rest");
+      this.tcp.timeout(this.now);
+    }
+  }
+
+  /** Goes on to `ms` milliseconds, running timers at their times. */
+  until(ms: number): void {
+    const end = ms * MILLISECOND;
+    this.flush();
+    for (let at = this.tcp.nextAt(); at <= end && at !== NEVER; at = this.tcp.nextAt()) {
+      this.now = Math.max(this.now, at);
+      this.flush();
+    }
+    this.now = Math.max(this.now, end);
+  }
+
+  /** Goes on by `ms` milliseconds. */
+  pass(ms: number): void {
+    this.until(this.now / MILLISECOND + ms);
+  }
+
+  /** The next segment sent must match: every field that is given is compared. */
+  out(expected: Segment): Segment {
+    this.flush();
+    const caught = this.#caught.shift();
+    if (caught === undefined) fail(`expected ${JSON.stringify(expected)}, but nothing was sent`);
+    const got: Record<string, unknown> = { ...caught.segment };
+    const gotFlags = caught.segment.flags.replace("P", "");
+    const problems: string[] = [];
+    for (const [key, value] of Object.entries(expected)) {
+      if (key === "at") {
+        const at = caught.at / MILLISECOND;
+        if (Math.abs(at - (value as number)) > 1e-6) problems.push(`time ${at} ms, expected ${value} ms`);
+      } else if (key === "flags") {
+        if (gotFlags !== (value as string).replace("P", "")) problems.push(`flags ${gotFlags}, expected ${value}`);
+      } else if (JSON.stringify(got[key]) !== JSON.stringify(value) && !(key === "ts" && value === true && got.ts)) {
+        problems.push(`${key} ${JSON.stringify(got[key])}, expected ${JSON.stringify(value)}`);
+      }
+    }
+    if (problems.length > 0) fail(`${problems.join("; ")} in ${caught.text}`);
+    return caught.segment;
+  }
+
+  /** Nothing further was sent. */
+  quiet(): void {
+    this.flush();
+    if (this.#caught.length > 0) fail(`unexpected: ${this.#caught.map((c) => c.text).join("\n")}`);
+  }
+
+  /** Takes everything sent so far. */
+  all(): Segment[] {
+    this.flush();
+    return this.#caught.splice(0).map((c) => c.segment);
+  }
+
+  /** The packets in use besides those the trace holds (it holds none) must be none. */
+  noLeak(): void {
+    assertEquals(this.pool.inUse, 0, "packets leaked");
+  }
+
+  /** Opens a connection passively; options as the peer offers them. */
+  established(syn: Partial<Segment> = {}): Tcb {
+    const listener = this.listen();
+    this.in({ flags: "S", seq: 0, mss: 1460, ...syn });
+    const { ts } = this.out({ flags: "S.", seq: 0, ack: 1 });
+    const ack: Segment = { flags: ".", seq: 1, ack: 1, win: syn.win ?? 65535 };
+    if (Array.isArray(ts) && Array.isArray(syn.ts)) ack.ts = [syn.ts[0], ts[0]];
+    this.in(ack);
+    this.quiet();
+    const t = listener.accept();
+    if (t === null) fail("nothing to accept");
+    return t;
+  }
+
+  /** Bits of events raised on `t` since the last call. */
+  eventsOf(t: Tcb): number {
+    const bits = t.events;
+    t.events = 0;
+    return bits;
+  }
+}
+
+/** The byte at stream offset `i` in generated data: tells any shift apart. */
+export function pattern(from: number, length: number): Uint8Array<ArrayBuffer> {
+  const data = new Uint8Array(length);
+  for (let i = 0; i < length; i++) data[i] = patternByte(from + i);
+  return data;
+}
+
+/** One byte of {@linkcode pattern}. */
+export function patternByte(i: number): number {
+  return (Math.imul(i, 0x9e3779b1) >>> 24) & 0xff;
+}
+
+/** Reads all that `t` has. */
+export function readAll(t: Tcb): Uint8Array {
+  const out = new Uint8Array(t.readableBytes);
+  t.read(out);
+  return out;
+}
+
+export { SocketEvent };

@@ -1,0 +1,25 @@
+/**
+ * What a command of the command line is, and how it refuses bad input.
+ *
+ * A command is given its arguments and returns the exit code: 0 for success, 1 if what it tried failed, 2 if it was
+ * called wrongly. Wrong calls are reported in one line that says what was found and what was expected.
+ *
+ * @module
+ */
+
+/** The command was called wrongly; the message is the one line that the user sees. */
+export class UsageError extends Error {
+  override readonly name: string = "UsageError";
+}
+
+/** One command of the command line. */
+export interface Command {
+  /** The word that selects it. */
+  readonly name: string;
+  /** What it does, in one line. */
+  readonly summary: string;
+  /** The text of `--help`, with examples. */
+  readonly help: string;
+  /** Runs it and returns the exit code. */
+  run(args: string[]): Promise<number>;
+}

@@ -1,0 +1,82 @@
+/**
+ * How many ICMP errors may be sent (RFC 1812 section 4.3.2.8, RFC 4443 section 2.4 f), with Linux's figures: 1,000 a second
+ * with a burst of 50 for all, and one a second with a burst of 6 for each destination.
+ *
+ * Each bucket is one number, the instant at which it would be full of debt ("theoretical arrival time", as in the
+ * generic cell rate algorithm): a bucket of `burst` tokens that refills at one each `interval` has a token as long as
+ * that instant is less than `burst` intervals ahead.
+ *
+ * Destinations are remembered in a table of fixed size, four places to a seeded hash; the one that refilled first makes
+ * room. Whoever loses its place so starts with a full bucket, which the bucket for all bounds.
+ *
+ * Left out: Linux's random consumption of the bucket for all.
+ *
+ * @module
+ */
+
+import { hashFinish, hashMix } from "../base/hash.ts";
+import { type Duration, type Instant, MILLISECOND, SECOND } from "../base/time.ts";
+
+const GLOBAL_INTERVAL: Duration = MILLISECOND;
+const GLOBAL_BURST = 50;
+const DESTINATION_INTERVAL: Duration = SECOND;
+const DESTINATION_BURST = 6;
+const WAYS = 4;
+
+/** The budget for ICMP errors. */
+export class IcmpRateLimit {
+  readonly #seed: number;
+  readonly #sets: number;
+  readonly #words: Int32Array;
+  readonly #fullAt: Float64Array;
+  #globalAt: Instant = 0;
+
+  /** Makes a limiter that remembers `destinations` (rounded up to a power of two, default 1,024). */
+  constructor(seed: number, destinations = 1024) {
+    this.#seed = seed;
+    this.#sets = 1 << Math.max(0, Math.ceil(Math.log2(destinations / WAYS)));
+    this.#words = new Int32Array(this.#sets * WAYS * 4);
+    this.#fullAt = new Float64Array(this.#sets * WAYS);
+  }
+
+  /**
+   * Asks for one error to the address of these words.
+   *
+   * @param exempt true if the limit for each destination does not apply ("fragmentation needed", "packet too big")
+   * @returns true if it may be sent, and then counts it; a refusal costs nothing
+   */
+  take(w0: number, w1: number, w2: number, w3: number, exempt: boolean, now: Instant): boolean {
+    if (this.#globalAt - now > (GLOBAL_BURST - 1) * GLOBAL_INTERVAL) return false;
+    if (!exempt && !this.#takeDestination(w0, w1, w2, w3, now)) return false;
+    this.#globalAt = Math.max(this.#globalAt, now) + GLOBAL_INTERVAL;
+    return true;
+  }
+
+  #takeDestination(w0: number, w1: number, w2: number, w3: number, now: Instant): boolean {
+    const words = this.#words;
+    const hash = hashFinish(hashMix(hashMix(hashMix(hashMix(this.#seed, w3), w2), w1), w0));
+    const first = (hash & (this.#sets - 1)) * WAYS;
+    let place = first;
+    let found = false;
+    for (let i = first; i < first + WAYS; i++) {
+      const at = i * 4;
+      if (words[at + 3] === w3 && words[at + 2] === w2 && words[at + 1] === w1 && words[at] === w0) {
+        place = i;
+        found = true;
+        break;
+      }
+      if (this.#fullAt[i]! < this.#fullAt[place]!) place = i;
+    }
+    if (!found) {
+      words[place * 4] = w0;
+      words[place * 4 + 1] = w1;
+      words[place * 4 + 2] = w2;
+      words[place * 4 + 3] = w3;
+      this.#fullAt[place] = 0;
+    }
+    const fullAt = this.#fullAt[place]!;
+    if (fullAt - now > (DESTINATION_BURST - 1) * DESTINATION_INTERVAL) return false;
+    this.#fullAt[place] = Math.max(fullAt, now) + DESTINATION_INTERVAL;
+    return true;
+  }
+}

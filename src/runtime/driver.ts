@@ -1,0 +1,318 @@
+/**
+ * The loop that drives a stack over UDP ports in real time.
+ *
+ * ```text
+ *   one turn:  read the clock once
+ *              → at most 64 datagrams a port into the stack
+ *              → due timers; connections write what they have to say
+ *              → at most 64 packets out, and no more than the ports have room for
+ *              → events to the sockets
+ *              → sleep until the next deadline, a datagram, room in a port, or a wake()
+ * ```
+ *
+ * A turn runs from the event loop, never inside a call of a socket: many writes in a row make one turn, and neither
+ * side nor the program starves, since the event loop goes round between turns. An idle host has nothing armed. A turn
+ * that finds nothing to do although the stack said "now" is not repeated at full speed.
+ *
+ * An exception in a turn is a fault of the program. It stops the driver and is handed to `onFault`; nothing is
+ * swallowed.
+ *
+ * @module
+ */
+
+import { clearImmediate, clearInterval, setImmediate, setInterval } from "node:timers";
+import { DropReason } from "../base/drop.ts";
+import { DeadlineHeap } from "../base/deadline_heap.ts";
+import { type Duration, type Instant, MILLISECOND, NEVER } from "../base/time.ts";
+import type { SocketUser } from "../socket/engine.ts";
+import type { Stack } from "../stack/stack.ts";
+import type { Clock } from "./clock.ts";
+import { Lateness, type LatenessStats } from "./lateness.ts";
+import { Sleeper, type SleeperKind } from "./sleeper.ts";
+import type { UdpPort } from "./udp_port.ts";
+
+/** Datagrams a port and packets that one turn takes. */
+const BUDGET = 64;
+
+/** How often the stack may say "now" without there being anything to do. */
+const IDLE_TURNS = 8;
+
+/** How long the driver sleeps when ports have no room, or when "now" turned out to be nothing. */
+const BACK_OFF: Duration = 5 * MILLISECOND;
+
+/** Longest interval of a timer, used to keep the process alive. */
+const FOREVER_MILLISECONDS = 2 ** 31 - 1;
+
+/** The part of a stack that the driver uses. */
+export type DrivenStack =
+  & Pick<Stack, "inputDatagram" | "timeout" | "pull" | "nextAt" | "pollEvent" | "drops" | "pool">
+  & {
+    /** Finds the peer that a packet leaves to, and encapsulates the packet. */
+    readonly tunnel: Pick<NonNullable<Stack["tunnel"]>, "output"> | null;
+  };
+
+/** What a driver is made of. */
+export interface DriverOptions {
+  /** What is driven. */
+  stack: DrivenStack;
+  /** What the time is read from. */
+  clock: Clock;
+  /** The ports, at most one an address family. */
+  ports: readonly UdpPort[];
+  /** How to wait. Default `"hop"`. */
+  sleeper?: SleeperKind;
+  /** Told of an exception in a turn; the driver has stopped. */
+  onFault: (error: unknown) => void;
+}
+
+/** Counters of a driver. */
+export interface DriverStats {
+  /** Turns of the loop. */
+  turns: number;
+  /** Packets handed to the ports. */
+  packetsOut: number;
+  /** Datagrams taken from the ports. */
+  datagramsIn: number;
+  /** How late the loop was at the deadlines that it slept for. */
+  lateness: LatenessStats;
+}
+
+interface Waiter {
+  resolve(): void;
+  reject(reason: unknown): void;
+}
+
+/** Drives one stack. */
+export class Driver {
+  readonly #stack: DrivenStack;
+  readonly #clock: Clock;
+  readonly #ports: readonly UdpPort[];
+  readonly #portV4: UdpPort | null;
+  readonly #portV6: UdpPort | null;
+  readonly #sleeper: Sleeper;
+  readonly #onFault: (error: unknown) => void;
+  readonly #turn: () => void;
+  readonly #lateness = new Lateness();
+  readonly #deadlines = new DeadlineHeap();
+  readonly #waiters: (Waiter | null)[] = [];
+  readonly #freeWaiters: number[] = [];
+  #scheduled: ReturnType<typeof setImmediate> | null = null;
+  #running = false;
+  #stoppedBy: Error | null = null;
+  #sleptUntil: Instant = NEVER;
+  #idleTurns = 0;
+  #turns = 0;
+  #packetsOut = 0;
+  #datagramsIn = 0;
+  #holds = 0;
+  #keepAlive: ReturnType<typeof setInterval> | null = null;
+
+  /** Makes a driver at rest; the first turn follows at once. The process is not kept alive until `hold` is called. */
+  constructor(options: DriverOptions) {
+    this.#stack = options.stack;
+    this.#clock = options.clock;
+    this.#ports = options.ports;
+    this.#portV4 = options.ports.find((port) => port.address.isV4) ?? null;
+    this.#portV6 = options.ports.find((port) => !port.address.isV4) ?? null;
+    this.#onFault = options.onFault;
+    this.#turn = () => this.#runTurn();
+    this.#sleeper = new Sleeper(options.sleeper ?? "hop", options.clock, this.#turn);
+    for (const port of options.ports) {
+      port.onReadable = () => this.wake();
+      port.onWritable = () => this.wake();
+    }
+    this.wake();
+  }
+
+  /** The present instant. */
+  now(): Instant {
+    return this.#clock.now();
+  }
+
+  /** Has a turn run soon: after the code that runs now and what it made ready, before the event loop waits. */
+  wake(): void {
+    if (this.#scheduled !== null || this.#running || this.#stoppedBy !== null) return;
+    this.#scheduled = setImmediate(this.#turn);
+  }
+
+  /**
+   * Resolves at or after `at`.
+   *
+   * @param signal rejects with its reason
+   */
+  sleepUntil(at: Instant, signal?: AbortSignal): Promise<void> {
+    if (signal?.aborted) return Promise.reject(signal.reason);
+    if (this.#stoppedBy !== null) return Promise.reject(this.#stoppedBy);
+    return new Promise<void>((resolve, reject) => {
+      const id = this.#freeWaiters.pop() ?? this.#waiters.length;
+      const onAbort = () => {
+        this.#deadlines.clear(id);
+        this.#takeWaiter(id)?.reject(signal!.reason);
+      };
+      const settle = <T>(settled: (value: T) => void) => (value: T) => {
+        signal?.removeEventListener("abort", onAbort);
+        settled(value);
+      };
+      this.#waiters[id] = { resolve: settle<void>(resolve), reject: settle(reject) };
+      signal?.addEventListener("abort", onAbort, { once: true });
+      this.#deadlines.set(id, at);
+      this.wake();
+    });
+  }
+
+  /** Keeps the process alive until `letGo` was called as often. */
+  hold(): void {
+    if (this.#holds++ === 0 && this.#stoppedBy === null) {
+      this.#keepAlive = setInterval(() => {}, FOREVER_MILLISECONDS);
+    }
+  }
+
+  /** Undoes one `hold`. */
+  letGo(): void {
+    if (--this.#holds === 0) this.#endKeepAlive();
+  }
+
+  /** The counters. */
+  stats(): DriverStats {
+    return {
+      turns: this.#turns,
+      packetsOut: this.#packetsOut,
+      datagramsIn: this.#datagramsIn,
+      lateness: this.#lateness.stats(),
+    };
+  }
+
+  /** Resolves when no packet is on its way through the stack or a port, at the latest at `deadline`. */
+  async drain(deadline: Instant): Promise<void> {
+    this.wake();
+    while (this.#stoppedBy === null && this.#stack.pool.inUse > 0 && this.now() < deadline) {
+      await this.sleepUntil(Math.min(deadline, this.now() + MILLISECOND)).catch(() => {});
+    }
+  }
+
+  /** Stops the loop and closes the ports. Whoever sleeps is rejected with `reason`. */
+  async stop(reason: Error): Promise<void> {
+    if (this.#stoppedBy === null) {
+      this.#stoppedBy = reason;
+      if (this.#scheduled !== null) clearImmediate(this.#scheduled);
+      this.#scheduled = null;
+      this.#sleeper.cancel();
+      this.#endKeepAlive();
+      for (let id = 0; id < this.#waiters.length; id++) this.#takeWaiter(id)?.reject(reason);
+    }
+    await Promise.all(this.#ports.map((port) => port.close()));
+  }
+
+  #runTurn(): void {
+    if (this.#scheduled !== null) {
+      clearImmediate(this.#scheduled);
+      this.#scheduled = null;
+    }
+    if (this.#stoppedBy !== null) return;
+    this.#running = true;
+    try {
+      this.#run();
+    } catch (error) {
+      this.#onFault(error);
+    } finally {
+      this.#running = false;
+    }
+  }
+
+  #run(): void {
+    const now = this.#clock.now();
+    this.#turns++;
+    if (this.#sleptUntil <= now) {
+      this.#lateness.record(now - this.#sleptUntil);
+      this.#sleptUntil = NEVER;
+    }
+    const received = this.#receive(now);
+    this.#stack.timeout(now);
+    const sent = this.#send(now);
+    const woken = this.#wakeWaiters(now);
+    const events = this.#deliver(now);
+    this.#datagramsIn += received;
+    this.#packetsOut += sent;
+    this.#sleep(received + sent + woken + events > 0, now);
+  }
+
+  #receive(now: Instant): number {
+    let n = 0;
+    for (const port of this.#ports) n += port.receive(BUDGET, this.#stack, now);
+    return n;
+  }
+
+  #send(now: Instant): number {
+    const tunnel = this.#stack.tunnel;
+    if (tunnel === null) return 0;
+    let room = BUDGET;
+    for (const port of this.#ports) room = Math.min(room, port.room());
+    let n = 0;
+    for (; n < room; n++) {
+      const p = this.#stack.pull(now);
+      if (p === null) break;
+      const peer = tunnel.output(p);
+      const port = peer.address.isV4 ? this.#portV4 : this.#portV6;
+      if (port === null) {
+        this.#stack.drops.count(DropReason.PortSend);
+        this.#stack.pool.release(p);
+      } else {
+        port.send(p, peer.address, peer.port);
+      }
+    }
+    return n;
+  }
+
+  #deliver(now: Instant): number {
+    let n = 0;
+    for (let source = this.#stack.pollEvent(); source !== null; source = this.#stack.pollEvent()) {
+      const { events, user } = source;
+      source.events = 0;
+      (user as SocketUser | null)?.onEvents(events, now);
+      n++;
+    }
+    return n;
+  }
+
+  #wakeWaiters(now: Instant): number {
+    let n = 0;
+    for (let id = this.#deadlines.popDue(now); id >= 0; id = this.#deadlines.popDue(now)) {
+      this.#takeWaiter(id)?.resolve();
+      n++;
+    }
+    return n;
+  }
+
+  #takeWaiter(id: number): Waiter | null {
+    const waiter = this.#waiters[id] ?? null;
+    if (waiter !== null) {
+      this.#waiters[id] = null;
+      this.#freeWaiters.push(id);
+    }
+    return waiter;
+  }
+
+  #sleep(progress: boolean, now: Instant): void {
+    if (this.#stoppedBy !== null) return;
+    this.#idleTurns = progress ? 0 : this.#idleTurns + 1;
+    const isWaiting = this.#ports.some((port) => port.waiting > 0);
+    const next = Math.min(this.#stack.nextAt(), this.#deadlines.nextAt());
+    if (isWaiting || next <= now) {
+      this.#sleptUntil = NEVER;
+      const isBlocked = !isWaiting && this.#ports.some((port) => port.room() === 0);
+      if (!isBlocked && this.#idleTurns < IDLE_TURNS) {
+        this.#scheduled = setImmediate(this.#turn);
+      } else {
+        this.#sleeper.sleepUntil(now + BACK_OFF, now);
+      }
+      return;
+    }
+    this.#sleptUntil = next;
+    this.#sleeper.sleepUntil(next, now);
+  }
+
+  #endKeepAlive(): void {
+    if (this.#keepAlive !== null) clearInterval(this.#keepAlive);
+    this.#keepAlive = null;
+  }
+}

@@ -1,0 +1,319 @@
+/**
+ * An open host: one complete IP stack in this process, and the sockets on it.
+ *
+ * The host is the engine of its sockets. It keeps the process alive, as a listener of Deno does, until it is closed or
+ * unref'd. Closing it first closes all sockets in good order and gives them a while to hand over what was written. A
+ * fault of the program in the driver closes it at once: every call is then rejected with that error, and so is
+ * {@linkcode Host.closed}'s answer.
+ *
+ * @module
+ */
+
+import { SocketErrorKind } from "../base/errors.ts";
+import { type Duration, type Instant, SECOND } from "../base/time.ts";
+import { type NetAddr, parseHostname } from "../socket/address.ts";
+import type { Engine, OpenSocket } from "../socket/engine.ts";
+import { ping, type PingAnswer, type PingOptions } from "../socket/ping.ts";
+import type { TcpConn } from "../socket/tcp_conn.ts";
+import { connectTcp, listenTcp } from "../socket/tcp_connect.ts";
+import type { TcpListener } from "../socket/tcp_listener.ts";
+import { bindUdp, type UdpConn } from "../socket/udp_conn.ts";
+import type { StackSnapshot } from "../stack/inspect.ts";
+import { formatEndpoint } from "../stack/options.ts";
+import type { Stack } from "../stack/stack.ts";
+import type { TcpConnectOptions } from "../tcp/tcp.ts";
+import { IpAddr } from "../wire/ip_addr.ts";
+import type { Driver, DriverStats } from "./driver.ts";
+import { denoError } from "./errors.ts";
+import type { UdpPort, UdpPortStats } from "./udp_port.ts";
+
+/** How to connect. */
+export interface ConnectOptions {
+  /** IP address of the peer; IPv6 may stand in brackets. */
+  hostname: string;
+  /** Port of the peer. */
+  port: number;
+  /** Gives up the attempt, with the signal's reason. */
+  signal?: AbortSignal;
+  /** Own address to connect from. Default: the one that the route suggests. */
+  localAddress?: string;
+  /** Own port to connect from. Default: a free one. */
+  localPort?: number;
+  /** Switch Nagle's algorithm off. Default: as the host is configured. */
+  noDelay?: boolean;
+  /** Name of the congestion control. Default: as the host is configured. */
+  congestion?: string;
+}
+
+/** How to listen. */
+export interface ListenOptions {
+  /** The port. Default 0: any free one. */
+  port?: number;
+  /** The own address to listen on, `0.0.0.0` or `::` for all of a family. Default: all addresses of the host. */
+  hostname?: string;
+  /** The most connections that wait to be accepted. Default 511. */
+  tcpBacklog?: number;
+}
+
+/** Where a datagram socket is bound. */
+export interface ListenDatagramOptions {
+  /** The port. Default 0: any free one. */
+  port?: number;
+  /** The own address, `0.0.0.0` or `::` for all of a family. Default: all addresses of the host. */
+  hostname?: string;
+}
+
+/** How to close a host. */
+export interface CloseOptions {
+  /** How long to wait, in ns, while a connection's data makes no progress; then it is reset. Default 1 s. */
+  patience?: Duration;
+}
+
+/** A snapshot of a host: what the stack tells, and what the runtime under it saw. */
+export interface HostInspection extends StackSnapshot {
+  /** What the driver saw. */
+  runtime: DriverStats;
+  /** The UDP ports, with their counters. */
+  ports: ({ kind: string; address: string } & UdpPortStats)[];
+  /** Sockets that are open. */
+  sockets: number;
+}
+
+/** What a host is made of. */
+export interface HostParts {
+  /** Its stack. */
+  stack: Stack;
+  /** What drives the stack. */
+  driver: Driver;
+  /** Its UDP ports. */
+  ports: readonly UdpPort[];
+}
+
+const PATIENCE: Duration = SECOND;
+
+/** The longest that packets in the host's own queues are waited for at the end. */
+const DRAIN: Duration = SECOND;
+
+/** The engine of a host's sockets. */
+class HostEngine implements Engine {
+  readonly stack: Stack;
+  readonly driver: Driver;
+  readonly error = denoError;
+  readonly sockets = new Set<OpenSocket>();
+  closedBy: Error | null = null;
+
+  constructor(parts: HostParts) {
+    this.stack = parts.stack;
+    this.driver = parts.driver;
+  }
+
+  now(): Instant {
+    return this.driver.now();
+  }
+
+  wake(): void {
+    this.driver.wake();
+  }
+
+  sleepUntil(at: Instant, signal?: AbortSignal): Promise<void> {
+    return this.driver.sleepUntil(at, signal);
+  }
+
+  add(socket: OpenSocket): void {
+    this.sockets.add(socket);
+  }
+
+  remove(socket: OpenSocket): void {
+    this.sockets.delete(socket);
+  }
+
+  hold(): void {
+    this.driver.hold();
+  }
+
+  letGo(): void {
+    this.driver.letGo();
+  }
+}
+
+/** An open host. */
+export class Host implements AsyncDisposable {
+  /** Its own addresses, each with the length of its network's prefix: `10.7.0.1/24`. */
+  readonly addresses: readonly string[];
+  /** Where it listens for its peers, one for each address family. */
+  readonly endpoints: readonly NetAddr[];
+  readonly #engine: HostEngine;
+  readonly #ports: readonly UdpPort[];
+  readonly #closed: PromiseWithResolvers<Error | null> = Promise.withResolvers();
+  #closing: Promise<void> | null = null;
+  #failedBy: Error | null = null;
+  #referenced = false;
+
+  /**
+   * Made by `openHost`.
+   *
+   * @internal
+   */
+  constructor(parts: HostParts) {
+    this.#engine = new HostEngine(parts);
+    this.#ports = parts.ports;
+    this.addresses = parts.stack.ip.addresses.map(String);
+    this.endpoints = parts.ports.map(({ address, port }) => ({
+      transport: "udp",
+      hostname: address.toString(),
+      port,
+    }));
+    this.ref();
+  }
+
+  /**
+   * Opens a TCP connection.
+   *
+   * @throws {Deno.errors.ConnectionRefused} or `TimedOut`, `NetworkUnreachable`, …, saying the cause
+   */
+  async connect(options: ConnectOptions): Promise<TcpConn> {
+    const { hostname, port, signal, localAddress, localPort, noDelay, congestion } = options;
+    const remote = parseHostname(hostname);
+    requirePort("port", port, 1);
+    const chosen: TcpConnectOptions = {};
+    if (localAddress !== undefined) chosen.localAddress = parseHostname(localAddress);
+    if (localPort !== undefined) chosen.localPort = requirePort("local port", localPort, 0);
+    if (noDelay !== undefined) chosen.noDelay = noDelay;
+    if (congestion !== undefined) chosen.congestion = congestion;
+    return await connectTcp(this.#engine, remote, port, chosen, signal);
+  }
+
+  /**
+   * Listens for TCP connections.
+   *
+   * @throws {Deno.errors.AddrInUse} or `AddrNotAvailable`, saying the cause
+   */
+  listen(options: ListenOptions = {}): TcpListener {
+    const { port = 0, hostname, tcpBacklog = 511 } = options;
+    requirePort("port", port, 0);
+    if (!Number.isInteger(tcpBacklog) || tcpBacklog < 1) {
+      throw new RangeError(`tcpBacklog must be an integer of at least 1, got ${tcpBacklog}`);
+    }
+    return listenTcp(this.#engine, this.#localAddresses(hostname), port, tcpBacklog);
+  }
+
+  /**
+   * Opens a UDP socket.
+   *
+   * @throws {Deno.errors.AddrInUse} or `AddrNotAvailable`, saying the cause
+   */
+  listenDatagram(options: ListenDatagramOptions = {}): UdpConn {
+    const { port = 0, hostname } = options;
+    requirePort("port", port, 0);
+    return bindUdp(this.#engine, this.#localAddresses(hostname), port);
+  }
+
+  /**
+   * Pings an address: an iteration of how each request ended.
+   *
+   * ```ts ignore
+   * for await (const answer of host.ping("10.7.0.2", { count: 3 })) {
+   *   if (answer.kind === "reply") console.log(answer.seq, answer.rtt / 1e6, "ms");
+   * }
+   * ```
+   */
+  ping(hostname: string, options: PingOptions = {}): AsyncGenerator<PingAnswer, void> {
+    return ping(this.#engine, parseHostname(hostname), options);
+  }
+
+  /** A snapshot as plain data, good for JSON. */
+  inspect(): HostInspection {
+    const { stack, driver, sockets } = this.#engine;
+    return {
+      ...stack.inspect(this.#engine.now()),
+      runtime: driver.stats(),
+      ports: this.#ports.map((port) => ({
+        kind: port.kind,
+        address: formatEndpoint(port.address, port.port),
+        ...port.stats(),
+      })),
+      sockets: sockets.size,
+    };
+  }
+
+  /** Has the open host keep the process alive, as it does from the start. */
+  ref(): void {
+    if (this.#referenced || this.#closing !== null) return;
+    this.#referenced = true;
+    this.#engine.hold();
+  }
+
+  /** Has the open host not keep the process alive. Pending calls of its sockets still do. */
+  unref(): void {
+    if (!this.#referenced) return;
+    this.#referenced = false;
+    this.#engine.letGo();
+  }
+
+  /** Resolves, and never rejects, when the host is closed: with `null`, or with the fault that closed it. */
+  get closed(): Promise<Error | null> {
+    return this.#closed.promise;
+  }
+
+  /**
+   * Closes all sockets and the host. What was written is still sent, and waited for while it makes progress.
+   * Connections that are left then are reset.
+   */
+  close(options: CloseOptions = {}): Promise<void> {
+    return this.#closing ??= this.#close(options.patience ?? PATIENCE);
+  }
+
+  /**
+   * Ends the host at once because of a fault; every pending and later call is rejected with `reason`.
+   *
+   * @internal
+   */
+  fail(reason: Error): void {
+    if (this.#failedBy !== null) return;
+    this.#failedBy = reason;
+    this.#engine.closedBy = reason;
+    for (const socket of [...this.#engine.sockets]) {
+      try {
+        socket.fail(reason);
+      } catch { /* the fault that is being reported may have broken this, too */ }
+    }
+    this.#closing ??= Promise.resolve();
+    this.#engine.driver.stop(reason).catch(() => {}).then(() => this.#closed.resolve(reason));
+  }
+
+  /** Closes the host as {@linkcode Host.close} does. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #close(patience: Duration): Promise<void> {
+    const engine = this.#engine;
+    engine.hold();
+    const reason = engine.error(SocketErrorKind.BadResource, "the host was closed");
+    engine.closedBy = reason;
+    const sockets = [...engine.sockets];
+    await Promise.all(sockets.map((socket) => socket.finish(patience)));
+    for (const socket of [...engine.sockets]) socket.fail(reason);
+    await engine.driver.drain(engine.now() + Math.min(DRAIN, patience));
+    this.unref();
+    engine.letGo();
+    await engine.driver.stop(reason);
+    this.#closed.resolve(this.#failedBy);
+  }
+
+  #localAddresses(hostname: string | undefined): IpAddr[] {
+    if (hostname !== undefined) return [parseHostname(hostname)];
+    const own = this.#engine.stack.ip.addresses;
+    const any: IpAddr[] = [];
+    if (own.some(({ address }) => address.isV4)) any.push(IpAddr.ANY_V4);
+    if (own.some(({ address }) => !address.isV4)) any.push(IpAddr.ANY_V6);
+    return any;
+  }
+}
+
+function requirePort(what: string, port: number, least: number): number {
+  if (!Number.isInteger(port) || port < least || port > 65535) {
+    throw new RangeError(`the ${what} must be an integer from ${least} to 65535, got ${port}`);
+  }
+  return port;
+}

@@ -1,0 +1,275 @@
+/**
+ * The configuration of a host as a user writes it, and how it becomes a {@linkcode HostConfig}.
+ *
+ * It is checked once and whole: one error names every field that is wrong, with what was found and what was expected.
+ * Beyond the form of each field these have to hold: names, addresses, endpoints and routes occur once; routes lead to
+ * peers that there are; an interface that carries IPv6 has an MTU of at least 1,280; and no endpoint of a peer lies in a
+ * prefix that is itself routed into the tunnel, which almost always means that inner and outer addresses were mixed up
+ * (a default route is let through: the underlay is not reached by these routes).
+ *
+ * @module
+ */
+
+import type { Duration } from "../base/time.ts";
+import type { NetemConfig } from "../impair/config.ts";
+import { AddressKind, addressKind, isWireKind } from "../ip/address_kind.ts";
+import { RouteTable } from "../ip/route_table.ts";
+import type { TcpOptions } from "../tcp/options.ts";
+import { DEFAULT_UDP_OPTIONS, type UdpOptions } from "../udp/udp.ts";
+import type { IpPrefix } from "../wire/ip_addr.ts";
+import { ipHeaderBytes } from "../wire/ip_header.ts";
+import { UDP_HEADER_BYTES } from "../wire/udp.ts";
+import { ConfigFaults, nearest, type PathStep } from "./config_faults.ts";
+import { parseShape, type ShapedHost, type ShapedImpair, type ShapedPeer } from "./config_schema.ts";
+import {
+  ALLOWED_METRIC,
+  type EncapsulationConfig,
+  type Endpoint,
+  formatEndpoint,
+  type HostConfig,
+  type ImpairConfig,
+  type PeerConfig,
+  type QdiscConfig,
+} from "./options.ts";
+
+/** MTU of the underlay, from which the MTU of the tunnel follows if none is given. */
+const UNDERLAY_MTU = 1500;
+
+/** The least MTU of a link that carries IPv6 (RFC 8200 section 5). */
+const IPV6_MTU_MIN = 1280;
+
+/** The most packets in use, if not said otherwise. */
+const POOL_PACKETS = 16_384;
+
+/** An impairment as a user writes it: netem's text, or its fields. */
+export type NetemOption = string | Partial<NetemConfig>;
+
+/** Impairments of both directions; text alone is meant for what goes out. */
+export type ImpairOption = string | { in?: NetemOption; out?: NetemOption };
+
+/** A peer as a user writes it. */
+export interface HostPeerOptions {
+  /** Its name (default its endpoint). */
+  name?: string;
+  /** Where it is on the underlay: `"192.0.2.7:4790"`, `"[2001:db8::7]:4790"`. Left out without encapsulation only. */
+  endpoint?: string;
+  /** The inner prefixes behind it: what it may send from, and what is routed to it. At least one. */
+  allowed: string | string[];
+  /** The largest inner packet in bytes, 576 to 1,900 (default that of the host). */
+  mtu?: number;
+  /** Its VXLAN network identifier (default that of the encapsulation). */
+  vni?: number;
+  /** Impairments (default those of the host). */
+  impair?: ImpairOption;
+}
+
+/** The configuration of a host as a user writes it. */
+export interface HostOptions {
+  /** The host's own inner addresses with their prefix lengths: `"10.7.0.1/24"`. */
+  address: string | string[];
+  /** Endpoints to bind, at most one of each family (default any port, for each family that a peer needs). */
+  listen?: string | string[];
+  /** The peers (default none). */
+  peers?: HostPeerOptions[];
+  /** Routes beside those to what the peers are allowed: to a prefix, by the name of a peer. */
+  routes?: { to: string; via: string; metric?: number }[];
+  /** Forward packets that are for others (default false). */
+  forward?: boolean;
+  /** The largest inner packet in bytes, 576 to 1,900 (default what an underlay of 1,500 bytes leaves). */
+  mtu?: number;
+  /** How packets travel between peers (default `"raw"`). */
+  encapsulation?: "raw" | "vxlan-gpe" | "none" | { kind: "raw" | "none" } | { kind: "vxlan-gpe"; vni?: number };
+  /** The queueing discipline, with options by tc's names (default `"fq"`). */
+  qdisc?: "fq" | "pfifo" | { kind: "fq" | "pfifo"; [option: string]: unknown };
+  /** Impairments of all peers that have none of their own. */
+  impair?: ImpairOption;
+  /** Congestion control of TCP by name (default `"reno"`). */
+  congestion?: string;
+  /** Settings of TCP; times in ns or as text with a unit. */
+  tcp?: { [Option in keyof TcpOptions]?: TcpOptions[Option] | (TcpOptions[Option] extends Duration ? string : never) };
+  /** Settings of UDP. */
+  udp?: Partial<UdpOptions>;
+  /** The most packets in use at once (default 16,384). */
+  poolPackets?: number;
+  /** Seed of all randomness (default drawn). */
+  seed?: number;
+}
+
+/**
+ * Checks and completes a configuration.
+ *
+ * @param input what a user wrote; see {@linkcode HostOptions}
+ * @throws {TypeError} if anything is wrong: a message with one line for each fault, which says the field's path, what was
+ * found and what was expected
+ */
+export function parseHostConfig(input: unknown): HostConfig {
+  const faults = new ConfigFaults(input);
+  const shaped = parseShape(input, faults);
+  faults.throwIfAny();
+  const config = complete(shaped!);
+  checkAddresses(config, faults);
+  checkPeers(config, shaped!, faults);
+  checkEndpoints(config, faults);
+  checkRoutes(config, faults);
+  faults.throwIfAny();
+  return config;
+}
+
+function complete(shaped: ShapedHost): HostConfig {
+  const encapsulation = completeEncapsulation(shaped);
+  return {
+    addresses: shaped.address,
+    listen: shaped.listen ?? [],
+    peers: (shaped.peers ?? []).map((peer, i) => completePeer(peer, i, shaped, encapsulation)),
+    routes: (shaped.routes ?? []).map(({ to, via, metric }) => ({ to, via, metric: metric ?? 0 })),
+    forward: shaped.forward ?? false,
+    encapsulation,
+    qdisc: completeQdisc(shaped),
+    tcp: shaped.congestion === undefined ? shaped.tcp ?? {} : { ...shaped.tcp, congestion: shaped.congestion },
+    udp: shaped.udp ?? DEFAULT_UDP_OPTIONS,
+    poolPackets: shaped.poolPackets ?? POOL_PACKETS,
+    seed: shaped.seed ?? null,
+  };
+}
+
+function completeEncapsulation(shaped: ShapedHost): EncapsulationConfig {
+  const { kind, vni } = shaped.encapsulation ?? { kind: "raw" };
+  return kind === "vxlan-gpe" ? { kind, vni: vni ?? 0 } : { kind };
+}
+
+function completeQdisc(shaped: ShapedHost): QdiscConfig {
+  const { kind, ...options } = shaped.qdisc ?? { kind: "fq" };
+  return { kind, options };
+}
+
+function completePeer(peer: ShapedPeer, i: number, host: ShapedHost, encapsulation: EncapsulationConfig): PeerConfig {
+  const endpoint = peer.endpoint ?? null;
+  return {
+    name: peer.name ?? (endpoint === null ? `peer${i + 1}` : formatEndpoint(endpoint.address, endpoint.port)),
+    endpoint,
+    allowed: peer.allowed,
+    mtu: peer.mtu ?? host.mtu ?? tunnelMtu(endpoint, encapsulation),
+    vni: peer.vni ?? (encapsulation.kind === "vxlan-gpe" ? encapsulation.vni : 0),
+    impair: completeImpair(peer.impair, host.impair),
+  };
+}
+
+function completeImpair(own: ShapedImpair | undefined, host: ShapedImpair | undefined): ImpairConfig {
+  return { in: own?.in ?? host?.in ?? null, out: own?.out ?? host?.out ?? null };
+}
+
+/** The inner MTU that an underlay of {@linkcode UNDERLAY_MTU} leaves. */
+function tunnelMtu(endpoint: Endpoint | null, encapsulation: EncapsulationConfig): number {
+  if (endpoint === null) return UNDERLAY_MTU;
+  const header = encapsulation.kind === "vxlan-gpe" ? 8 : 0;
+  return UNDERLAY_MTU - ipHeaderBytes(endpoint.address.version) - UDP_HEADER_BYTES - header;
+}
+
+function checkAddresses(config: HostConfig, faults: ConfigFaults): void {
+  const seen = new Set<string>();
+  config.addresses.forEach(({ address: a }, i) => {
+    const kind = addressKind(a.version, a.w0, a.w1, a.w2, a.w3);
+    if (!isWireKind(kind) && kind !== AddressKind.Loopback) {
+      faults.add(
+        ["address", i],
+        `an address that a host can have, not one that is ${AddressKind[kind]!.toLowerCase()}`,
+      );
+    }
+    if (seen.has(`${a}`)) faults.add(["address", i], "an address that is not in the list already");
+    seen.add(`${a}`);
+  });
+}
+
+function checkPeers(config: HostConfig, shaped: ShapedHost, faults: ConfigFaults): void {
+  const names = new Map<string, number>();
+  const hasV6 = config.addresses.some(({ address }) => !address.isV4);
+  config.peers.forEach((peer, i) => {
+    const other = names.get(peer.name);
+    if (other !== undefined) faults.add(["peers", i, "name"], `a name of its own: peers[${other}] has that one`);
+    names.set(peer.name, i);
+    if (config.encapsulation.kind !== "vxlan-gpe" && shaped.peers![i]!.vni !== undefined) {
+      faults.add(["peers", i, "vni"], `nothing: "${config.encapsulation.kind}" has no network identifier`);
+    }
+    if (peer.mtu < IPV6_MTU_MIN && (hasV6 || peer.allowed.some((prefix) => !prefix.address.isV4))) {
+      const path: PathStep[] = shaped.peers![i]!.mtu === undefined ? ["mtu"] : ["peers", i, "mtu"];
+      faults.add(path, `at least ${IPV6_MTU_MIN}, since IPv6 is used`);
+    }
+    const prefixes = new Set<string>();
+    peer.allowed.forEach((prefix, j) => {
+      if (prefixes.has(`${prefix}`)) faults.add(["peers", i, "allowed", j], "a prefix that is not in the list already");
+      prefixes.add(`${prefix}`);
+    });
+  });
+}
+
+function checkEndpoints(config: HostConfig, faults: ConfigFaults): void {
+  const { kind } = config.encapsulation;
+  const families = new Map<number, number>();
+  config.listen.forEach(({ address }, i) => {
+    if (kind === "none") faults.add(["listen", i], 'nothing, since the encapsulation is "none"');
+    const other = families.get(address.version);
+    if (other !== undefined) faults.add(["listen", i], `at most one endpoint of IPv${address.version}`);
+    families.set(address.version, i);
+  });
+  const inside = prefixesIntoTunnel(config);
+  const seen = new Map<string, number>();
+  config.peers.forEach(({ endpoint, vni }, i) => {
+    const path: PathStep[] = ["peers", i, "endpoint"];
+    if (endpoint === null) {
+      if (kind !== "none") faults.add(path, 'an endpoint like "192.0.2.7:4790" or "[2001:db8::7]:4790"');
+      return;
+    }
+    if (kind === "none") return faults.add(path, 'nothing, since the encapsulation is "none"');
+    const { address: a, port } = endpoint;
+    const addressIs = addressKind(a.version, a.w0, a.w1, a.w2, a.w3);
+    if (port === 0) faults.add(path, "a port from 1 to 65535");
+    if (!isWireKind(addressIs) && addressIs !== AddressKind.Loopback) {
+      faults.add(path, `the address of one host, not one that is ${AddressKind[addressIs]!.toLowerCase()}`);
+    }
+    if (families.size > 0 && !families.has(a.version)) {
+      faults.add(path, `an endpoint of a family that is listened on: "listen" has none of IPv${a.version}`);
+    }
+    const key = kind === "raw" ? `${a} ${port}` : `${a} ${vni}`;
+    const other = seen.get(key);
+    if (other !== undefined) {
+      const what = kind === "raw" ? "address and port" : "address and vni";
+      faults.add(path, `an ${what} of its own: peers[${other}] has the same`);
+    }
+    seen.set(key, i);
+    const route = inside.table.lookup(a.w0, a.w1, a.w2, a.w3);
+    if (route !== null) {
+      const where = inside.places[route.ifindex]!;
+      faults.add(path, `an address outside the tunnel: ${route.prefix} of ${where} leads into the tunnel itself`);
+    }
+  });
+}
+
+/** All prefixes that lead into the tunnel, but for default routes, and where each of them is written. */
+function prefixesIntoTunnel(config: HostConfig): { table: RouteTable; places: string[] } {
+  const table = new RouteTable();
+  const places: string[] = [];
+  const add = (prefix: IpPrefix, place: string): void => {
+    if (prefix.length > 0) table.add(prefix, places.push(place) - 1);
+  };
+  config.routes.forEach(({ to }, i) => add(to, `routes[${i}]`));
+  config.peers.forEach(({ allowed }, i) => allowed.forEach((prefix) => add(prefix, `peers[${i}].allowed`)));
+  return { table, places };
+}
+
+function checkRoutes(config: HostConfig, faults: ConfigFaults): void {
+  const peers = new Map(config.peers.map((peer) => [peer.name, peer]));
+  const seen = new Set<string>();
+  config.routes.forEach(({ to, via, metric }, i) => {
+    const peer = peers.get(via);
+    if (peer === undefined) {
+      const near = nearest(via, [...peers.keys()]);
+      faults.add(["routes", i, "via"], `the name of a peer${near === null ? "" : `; did you mean "${near}"?`}`);
+    }
+    const key = `${to} ${via} ${metric}`;
+    if (seen.has(key)) faults.add(["routes", i], "a route that is not in the list already");
+    seen.add(key);
+    if (metric === ALLOWED_METRIC && peer?.allowed.some((prefix) => `${prefix}` === `${to}`)) {
+      faults.add(["routes", i, "metric"], `another metric: the peer's allowed prefixes have ${ALLOWED_METRIC}`);
+    }
+  });
+}

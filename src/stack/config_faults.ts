@@ -1,0 +1,120 @@
+/**
+ * Faults in a configuration: collected, then told all at once, each with its path, what was found there and what was
+ * expected.
+ *
+ * @module
+ */
+
+/** A step of a path: a key or an index. */
+export type PathStep = PropertyKey;
+
+/** Collects faults in `input`. */
+export class ConfigFaults {
+  readonly #input: unknown;
+  readonly #lines: string[] = [];
+
+  /** Begins without faults. */
+  constructor(input: unknown) {
+    this.#input = input;
+  }
+
+  /** Number of faults so far. */
+  get count(): number {
+    return this.#lines.length;
+  }
+
+  /** The value at `path` is not what was expected: "an address like 10.7.0.1/24". */
+  add(path: readonly PathStep[], expected: string): void {
+    const { path: real, value } = locate(this.#input, path);
+    this.#lines.push(`${formatPath(real)}: found ${formatValue(value)}, expected ${expected}`);
+  }
+
+  /** There is no key `key` at `path`; `known` are those that there are. */
+  addUnknownKey(path: readonly PathStep[], key: string, known: readonly string[]): void {
+    const near = nearest(key, known);
+    const hint = near === null ? `expected one of ${known.join(", ")}` : `did you mean "${near}"?`;
+    const dot = path.length === 0 ? "" : `${formatPath(locate(this.#input, path).path)}.`;
+    this.#lines.push(`${dot}${key}: unknown key, ${hint}`);
+  }
+
+  /** Throws if there is any fault. */
+  throwIfAny(): void {
+    const n = this.#lines.length;
+    if (n === 0) return;
+    const head = n === 1 ? "the host configuration has a fault" : `the host configuration has ${n} faults`;
+    throw new TypeError(`${head}:\n  ${this.#lines.join("\n  ")}`);
+  }
+}
+
+/**
+ * The value at `path`. Where a schema sees a list or an object that the user wrote as a single value (`address: "…"`),
+ * the path leaves out the index, or ends at that value.
+ */
+function locate(input: unknown, path: readonly PathStep[]): { path: readonly PathStep[]; value: unknown } {
+  const real: PathStep[] = [];
+  let value = input;
+  for (const step of path) {
+    if (typeof value !== "object" || value === null) break;
+    if (typeof step === "number" && !Array.isArray(value)) continue;
+    real.push(step);
+    value = (value as Record<PropertyKey, unknown>)[step];
+  }
+  return { path: real, value };
+}
+
+function formatPath(path: readonly PathStep[]): string {
+  if (path.length === 0) return "(top)";
+  let text = "";
+  for (const step of path) {
+    if (typeof step === "number") text += `[${step}]`;
+    else text += text === "" ? String(step) : `.${String(step)}`;
+  }
+  return text;
+}
+
+/** A value as text of one line, at most 60 characters. */
+function formatValue(value: unknown): string {
+  if (value === undefined) return "nothing";
+  if (typeof value === "bigint") return `${value}n`;
+  if (typeof value === "function" || typeof value === "symbol") return `a ${typeof value}`;
+  if (typeof value === "number") return String(value);
+  let text: string;
+  try {
+    text = JSON.stringify(value) ?? String(value);
+  } catch {
+    text = "an object that JSON cannot show";
+  }
+  return text.length <= 60 ? text : `${text.slice(0, 57)}...`;
+}
+
+/** The name nearest to `word`, if it is so near that a slip may be meant; else `null`. */
+export function nearest(word: string, names: readonly string[]): string | null {
+  let best: string | null = null;
+  let bestDistance = Math.min(3, Math.floor(word.length / 3) + 1);
+  for (const name of names) {
+    const distance = editDistance(word.toLowerCase(), name.toLowerCase());
+    if (distance <= bestDistance && (best === null || distance < bestDistance)) {
+      best = name;
+      bestDistance = distance;
+    }
+  }
+  return best;
+}
+
+/** How many letters have to be inserted, removed, changed or swapped with their neighbour to turn `a` into `b`. */
+function editDistance(a: string, b: string): number {
+  let before: number[] = [];
+  let last = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const change = a[i - 1] === b[j - 1] ? 0 : 1;
+      let least = Math.min(last[j]! + 1, row[j - 1]! + 1, last[j - 1]! + change);
+      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]) least = Math.min(least, before[j - 2]! + 1);
+      row.push(least);
+    }
+    before = last;
+    last = row;
+  }
+  return last[b.length]!;
+}

@@ -1,0 +1,294 @@
+/**
+ * The shape of a host configuration, for zod: which keys there are, and what the value of each may be.
+ *
+ * Each part says in words what it expects; config.ts puts the path and what was found in front of that. Text is turned
+ * into addresses, prefixes and impairments here, so that a fault in it has a path too.
+ *
+ * @module
+ */
+
+import { z } from "zod";
+import type { Duration } from "../base/time.ts";
+import { NETEM_DEFAULTS, type NetemConfig, netemConfig } from "../impair/config.ts";
+import { parseNetem } from "../impair/parse.ts";
+import { parseTime } from "../impair/units.ts";
+import type { FqOptions } from "../qdisc/fq.ts";
+import { CONGESTION_CONTROLS } from "../tcp/congestion/registry.ts";
+import { DEFAULT_TCP_OPTIONS, type TcpOptions } from "../tcp/options.ts";
+import { DEFAULT_UDP_OPTIONS, type UdpOptions } from "../udp/udp.ts";
+import { IpAddr, IpInterface, IpPrefix } from "../wire/ip_addr.ts";
+import type { ConfigFaults } from "./config_faults.ts";
+import type { Endpoint } from "./options.ts";
+
+/** Smallest MTU of an interface: what every IPv4 host can take (RFC 791). */
+export const MTU_MIN = 576;
+
+/** Largest MTU of an interface: what a packet slot holds beside its headroom. */
+export const MTU_MAX = 1900;
+
+/** How the message of an unknown key begins; the known keys follow, separated by commas. */
+const UNKNOWN_KEY_MARK = "known keys:";
+
+const ADDRESS = 'an address with its prefix length like "10.7.0.1/24" or "fd07::1/64"';
+const ENDPOINT = 'an endpoint like "192.0.2.7:4790" or "[2001:db8::7]:4790"';
+
+/** An object with these keys and no others. */
+function object<T extends z.ZodRawShape>(shape: T, expected: string) {
+  return z.strictObject(shape, {
+    error: (issue) =>
+      issue.code === "unrecognized_keys" ? `${UNKNOWN_KEY_MARK}${Object.keys(shape).join(",")}` : expected,
+  });
+}
+
+/** Text that `parse` can read; what `parse` throws is told too. */
+function text<T>(expected: string, parse: (text: string) => T) {
+  return z.string({ error: expected }).transform((value, context): T => {
+    try {
+      return parse(value);
+    } catch (error) {
+      const why = error instanceof Error && !error.message.includes(expected) ? ` (${error.message})` : "";
+      context.addIssue({ code: "custom", message: `${expected}${why}` });
+      return z.NEVER;
+    }
+  });
+}
+
+function integer(least: number, most: number) {
+  const error = `a whole number from ${least} to ${most}`;
+  return z.int({ error }).min(least, { error }).max(most, { error });
+}
+
+/** One value, or a list of at least `least` of them. */
+function oneOrMany<T extends z.ZodType>(item: T, expected: string, least: number) {
+  return z.preprocess(
+    (value) => Array.isArray(value) || value === undefined ? value : [value],
+    z.array(item, { error: expected }).min(least, { error: expected }),
+  );
+}
+
+/** A value that may be written as text: then it is one of an object's fields. */
+function shorthand<T extends z.ZodType>(field: string, schema: T) {
+  return z.preprocess((value) => typeof value === "string" ? { [field]: value } : value, schema);
+}
+
+/** A time in ns, or text with a unit. */
+function duration() {
+  const error = 'a time in ns, or text with a unit like "200ms"';
+  return z.union([z.number(), z.string()], { error }).transform((value, context): Duration => {
+    try {
+      const time = typeof value === "string" ? parseTime(value) : value;
+      if (Number.isSafeInteger(time) && time >= 0) return time;
+    } catch {
+      // Told below, in the same words.
+    }
+    context.addIssue({ code: "custom", message: error });
+    return z.NEVER;
+  });
+}
+
+/**
+ * Reads `"192.0.2.7:4790"` or `"[2001:db8::7]:4790"`.
+ *
+ * @throws {TypeError} if it is neither
+ */
+export function parseEndpoint(endpoint: string): Endpoint {
+  const match = /^(?:\[([^\]]+)\]|([^:]+)):(\d{1,5})$/.exec(endpoint);
+  const port = Number(match?.[3]);
+  if (match === null || port > 65535) throw new TypeError(`"${endpoint}" is not ${ENDPOINT}`);
+  const address = IpAddr.parse(match[1] ?? match[2]!);
+  if (address.isV4 !== (match[1] === undefined)) throw new TypeError(`"${endpoint}" is not ${ENDPOINT}`);
+  return { address, port };
+}
+
+const endpoint = text(ENDPOINT, parseEndpoint);
+const interfaceAddress = text(ADDRESS, (value) => {
+  if (!value.includes("/")) throw new TypeError("the prefix length is missing");
+  return IpInterface.parse(value);
+});
+const prefix = text('a prefix like "10.7.0.0/24", or an address', (value) => {
+  const own = IpInterface.parse(value);
+  if (!own.address.equals(own.prefix.address)) throw new TypeError(`bits behind the prefix are set: ${own.prefix}?`);
+  return IpPrefix.parse(value);
+});
+
+const NETEM = 'an impairment like "delay 20ms 2ms loss 0.5% rate 50mbit"';
+const netem = z.union([z.string(), z.record(z.string(), z.unknown())], { error: NETEM }).transform(
+  (value, context): NetemConfig => {
+    try {
+      return typeof value === "string" ? parseNetem(value) : netemOfFields(value);
+    } catch (error) {
+      context.addIssue({ code: "custom", message: `${NETEM} (${(error as Error).message})` });
+      return z.NEVER;
+    }
+  },
+);
+
+function netemOfFields(fields: Record<string, unknown>): NetemConfig {
+  for (const [field, value] of Object.entries(fields)) {
+    const standard = (NETEM_DEFAULTS as unknown as Record<string, unknown>)[field];
+    if (standard === undefined) throw new TypeError(`there is no "${field}" in netem`);
+    if (typeof value !== typeof standard) throw new TypeError(`${field} must be a ${typeof standard}`);
+  }
+  return netemConfig(fields as Partial<NetemConfig>);
+}
+
+const impair = shorthand(
+  "out",
+  object({ in: netem.optional(), out: netem.optional() }, `${NETEM}, or one for "in" and "out"`),
+);
+
+const encapsulation = shorthand(
+  "kind",
+  z.discriminatedUnion("kind", [
+    object({ kind: z.literal("raw") }, "the encapsulation"),
+    object({ kind: z.literal("vxlan-gpe"), vni: integer(0, 0xffffff).optional() }, "the encapsulation"),
+    object({ kind: z.literal("none") }, "the encapsulation"),
+  ], { error: '"raw", "none", "vxlan-gpe" or { kind: "vxlan-gpe", vni: 42 }' }),
+);
+
+const fqShape: Record<keyof FqOptions, z.ZodType> = {
+  limit: integer(1, 1 << 24).optional(),
+  flowLimit: integer(1, 1 << 24).optional(),
+  quantum: integer(1, 1 << 20).optional(),
+  initialQuantum: integer(0, 2 ** 31 - 1).optional(),
+  horizon: duration().optional(),
+  horizonDrop: z.boolean({ error: "true or false" }).optional(),
+  refillDelay: duration().optional(),
+  orphanMask: integer(0, 0xffff).optional(),
+  overheadBytes: integer(0, 1024).optional(),
+};
+const qdisc = shorthand(
+  "kind",
+  z.discriminatedUnion("kind", [
+    object({ kind: z.literal("fq"), ...fqShape }, "a queueing discipline"),
+    object({ kind: z.literal("pfifo"), limit: integer(1, 1 << 24).optional() }, "a queueing discipline"),
+  ], { error: '"fq", "pfifo", or an object with that as its kind' }),
+);
+
+const congestion = z.enum(CONGESTION_CONTROLS as [string, ...string[]], {
+  error: `a congestion control: ${CONGESTION_CONTROLS.join(", ")}`,
+});
+
+const TCP_DURATIONS: ReadonlySet<string> = new Set<keyof TcpOptions>([
+  "initialRto",
+  "minRto",
+  "maxRto",
+  "delayedAck",
+  "timeWait",
+  "finWait2",
+]);
+const tcpShape = Object.fromEntries(
+  Object.entries(DEFAULT_TCP_OPTIONS).map(([field, value]) => {
+    if (field === "congestion") return [field, congestion.optional()];
+    if (typeof value === "boolean") return [field, z.boolean({ error: "true or false" }).optional()];
+    if (TCP_DURATIONS.has(field)) return [field, duration().optional()];
+    return [field, integer(/Bytes$|Limit$/.test(field) ? 1 : 0, 2 ** 30).optional()];
+  }),
+);
+
+const peer = object({
+  name: z.string({ error: "a name" }).min(1, { error: "a name" }).optional(),
+  endpoint: endpoint.optional(),
+  allowed: oneOrMany(prefix, 'the inner prefixes behind the peer, like "10.7.0.2/32"', 1),
+  mtu: integer(MTU_MIN, MTU_MAX).optional(),
+  vni: integer(0, 0xffffff).optional(),
+  impair: impair.optional(),
+}, "a peer like { endpoint: …, allowed: … }");
+
+const route = object({
+  to: prefix,
+  via: z.string({ error: "the name of a peer" }),
+  metric: integer(0, 2 ** 31 - 1).optional(),
+}, 'a route like { to: "10.9.0.0/16", via: "router" }');
+
+/** The shape of a whole configuration. */
+const host = object({
+  address: oneOrMany(interfaceAddress, ADDRESS, 1),
+  listen: oneOrMany(endpoint, ENDPOINT, 0).optional(),
+  peers: z.array(peer, { error: "a list of peers" }).optional(),
+  routes: z.array(route, { error: "a list of routes" }).optional(),
+  forward: z.boolean({ error: "true or false" }).optional(),
+  mtu: integer(MTU_MIN, MTU_MAX).optional(),
+  encapsulation: encapsulation.optional(),
+  qdisc: qdisc.optional(),
+  impair: impair.optional(),
+  congestion: congestion.optional(),
+  tcp: object(tcpShape, "settings of TCP").optional(),
+  udp: object({
+    receiveBufferBytes: integer(64, 2 ** 30).default(DEFAULT_UDP_OPTIONS.receiveBufferBytes),
+    socketLimit: integer(1, 1 << 20).default(DEFAULT_UDP_OPTIONS.socketLimit),
+  }, "settings of UDP").optional(),
+  poolPackets: integer(64, 1 << 24).optional(),
+  seed: integer(-Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER).optional(),
+}, "an object");
+
+/** A configuration of the right shape; what was left out is absent. */
+export interface ShapedHost {
+  /** Own addresses. */
+  readonly address: readonly IpInterface[];
+  /** Endpoints to bind. */
+  readonly listen?: readonly Endpoint[];
+  /** Peers. */
+  readonly peers?: readonly ShapedPeer[];
+  /** Static routes. */
+  readonly routes?: readonly { readonly to: IpPrefix; readonly via: string; readonly metric?: number }[];
+  /** Forward packets for others. */
+  readonly forward?: boolean;
+  /** MTU of all peers. */
+  readonly mtu?: number;
+  /** Encapsulation. */
+  readonly encapsulation?: { readonly kind: "raw" | "vxlan-gpe" | "none"; readonly vni?: number };
+  /** Queueing discipline with its options beside its kind. */
+  readonly qdisc?: { readonly kind: "fq" | "pfifo" } & FqOptions;
+  /** Impairments of all peers. */
+  readonly impair?: ShapedImpair;
+  /** Congestion control. */
+  readonly congestion?: string;
+  /** Settings of TCP. */
+  readonly tcp?: Partial<TcpOptions>;
+  /** Settings of UDP. */
+  readonly udp?: UdpOptions;
+  /** Most packets in use. */
+  readonly poolPackets?: number;
+  /** Seed. */
+  readonly seed?: number;
+}
+
+/** A peer of the right shape. */
+export interface ShapedPeer {
+  /** Name. */
+  readonly name?: string;
+  /** Endpoint. */
+  readonly endpoint?: Endpoint;
+  /** Prefixes behind it. */
+  readonly allowed: readonly IpPrefix[];
+  /** MTU. */
+  readonly mtu?: number;
+  /** VNI. */
+  readonly vni?: number;
+  /** Impairments. */
+  readonly impair?: ShapedImpair;
+}
+
+/** Impairments of the right shape. */
+export interface ShapedImpair {
+  /** Of what comes in. */
+  readonly in?: NetemConfig;
+  /** Of what goes out. */
+  readonly out?: NetemConfig;
+}
+
+/** Checks the shape of `input`; `null`, and the faults collected, if it is not right. */
+export function parseShape(input: unknown, faults: ConfigFaults): ShapedHost | null {
+  const result = host.safeParse(input);
+  if (result.success) return result.data as unknown as ShapedHost;
+  for (const issue of result.error.issues) {
+    if (issue.code === "unrecognized_keys") {
+      const known = issue.message.slice(UNKNOWN_KEY_MARK.length).split(",");
+      for (const key of issue.keys) faults.addUnknownKey(issue.path, key, known);
+    } else {
+      faults.add(issue.path, issue.message);
+    }
+  }
+  return null;
+}

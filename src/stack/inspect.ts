@@ -1,0 +1,187 @@
+/**
+ * A snapshot of a stack as plain values: what `ip addr`, `ip route`, `tc -s qdisc`, `ss` and `nstat` would say.
+ *
+ * @module
+ */
+
+import { type Instant, toMilliseconds } from "../base/time.ts";
+import type { NetemConfig } from "../impair/config.ts";
+import type { NetemStage } from "../impair/netem_stage.ts";
+import { formatNetem } from "../impair/parse.ts";
+import type { TcpInfo } from "../tcp/info.ts";
+import { formatEndpoint } from "./options.ts";
+import type { Stack } from "./stack.ts";
+
+/** An impairment and its counters. */
+export interface ImpairSnapshot {
+  /** What it does, as netem's text. */
+  netem: string;
+  /** Its counters; none before its first packet. */
+  stats: Record<string, number>;
+}
+
+/** An interface, which is a peer, and its counters. */
+export interface InterfaceSnapshot {
+  /** Index. */
+  ifindex: number;
+  /** Name of the peer. */
+  name: string;
+  /** Largest inner packet in bytes. */
+  mtu: number;
+  /** Where the peer is on the underlay, or `null`. */
+  endpoint: string | null;
+  /** The inner addresses behind it. */
+  allowed: string[];
+  /** Packets received and let in. */
+  packetsIn: number;
+  /** Their bytes, from the inner IP header on. */
+  bytesIn: number;
+  /** Packets sent. */
+  packetsOut: number;
+  /** Their bytes, from the inner IP header on. */
+  bytesOut: number;
+  /** Packets of the peer that were not let in, by reason. */
+  drops: Record<string, number>;
+  /** Impairment of what comes in, or `null`. */
+  impairIn: ImpairSnapshot | null;
+  /** Impairment of what goes out, or `null`. */
+  impairOut: ImpairSnapshot | null;
+}
+
+/** A TCP connection. */
+export interface ConnectionSnapshot {
+  /** Own address and port. */
+  local: string;
+  /** Remote address and port. */
+  remote: string;
+  /** Its state, timers, windows and counters. */
+  info: TcpInfo;
+}
+
+/** A UDP socket. */
+export interface UdpSnapshot {
+  /** Own address and port. */
+  local: string;
+  /** Remote address and port of a connected socket, or `null`. */
+  remote: string | null;
+  /** Datagrams waiting to be received. */
+  queued: number;
+  /** Datagrams sent. */
+  sent: number;
+  /** Datagrams received. */
+  received: number;
+  /** Datagrams dropped since the receive buffer was full. */
+  dropped: number;
+}
+
+/** A ping socket. */
+export interface PingSnapshot {
+  /** Own address. */
+  local: string;
+  /** The host that is pinged. */
+  remote: string;
+  /** Requests sent. */
+  sent: number;
+  /** Requests answered. */
+  received: number;
+  /** Further answers. */
+  duplicates: number;
+  /** Requests that ended in an ICMP error. */
+  errors: number;
+  /** Requests that nobody answered in time. */
+  timeouts: number;
+}
+
+/** Everything about a stack. */
+export interface StackSnapshot {
+  /** When the snapshot was taken, in milliseconds since the stack's start. */
+  time: number;
+  /** Own addresses with their prefix lengths. */
+  addresses: string[];
+  /** The interfaces. */
+  interfaces: InterfaceSnapshot[];
+  /** The routes: destination, peer, metric. */
+  routes: { to: string; via: string; metric: number }[];
+  /** True if packets for others are forwarded. */
+  forward: boolean;
+  /** Packets forwarded. */
+  forwarded: number;
+  /** ICMP errors sent, and not sent because of the rate limit. */
+  icmpErrors: { sent: number; limited: number };
+  /** The queueing discipline and its counters, by tc's names. */
+  qdisc: { kind: string; stats: Record<string, number> };
+  /** Packets in use and the most there may be. */
+  pool: { inUse: number; limit: number };
+  /** Drops by reason, of all layers. */
+  drops: Record<string, number>;
+  /** TCP connections. */
+  tcp: ConnectionSnapshot[];
+  /** UDP sockets. */
+  udp: UdpSnapshot[];
+  /** Ping sockets. */
+  ping: PingSnapshot[];
+}
+
+/** Takes the snapshot. */
+export function inspectStack(stack: Stack, now: Instant): StackSnapshot {
+  const names = new Map(stack.ip.interfaces.map((link) => [link.ifindex, link.name]));
+  return {
+    time: toMilliseconds(now),
+    addresses: stack.ip.addresses.map(String),
+    interfaces: stack.ip.interfaces.map(({ ifindex, name, mtu }) => {
+      const peer = stack.tunnel?.peers.byIfindex(ifindex) ?? null;
+      const { allowed, impair } = stack.options.peers[ifindex - 1]!;
+      return {
+        ifindex,
+        name,
+        mtu,
+        endpoint: peer === null ? null : formatEndpoint(peer.address, peer.port),
+        allowed: allowed.map(String),
+        packetsIn: peer?.packetsIn ?? 0,
+        bytesIn: peer?.bytesIn ?? 0,
+        packetsOut: peer?.packetsOut ?? 0,
+        bytesOut: peer?.bytesOut ?? 0,
+        drops: peer?.drops ?? {},
+        impairIn: inspectImpair(impair.in, stack.ingress.get(ifindex)),
+        impairOut: inspectImpair(impair.out, stack.egress.get(ifindex)),
+      };
+    }),
+    routes: Array.from(stack.ip.routes, ({ prefix, ifindex, metric }) => ({
+      to: `${prefix}`,
+      via: names.get(ifindex) ?? `${ifindex}`,
+      metric,
+    })),
+    forward: stack.ip.forward,
+    forwarded: stack.ip.forwarded,
+    icmpErrors: { sent: stack.ip.errors.sent, limited: stack.ip.errors.limited },
+    qdisc: { kind: stack.qdisc.kind, stats: stack.qdisc.stats() },
+    pool: { inUse: stack.pool.inUse, limit: stack.pool.limit },
+    drops: stack.drops.toJSON(),
+    tcp: Array.from(stack.tcp.connections(), (t) => ({
+      local: formatEndpoint(t.localAddress, t.localPort),
+      remote: formatEndpoint(t.remoteAddress, t.remotePort),
+      info: t.info(),
+    })),
+    udp: stack.udp.sockets().map((s) => ({
+      local: formatEndpoint(s.localAddress, s.localPort),
+      remote: s.remoteAddress === null ? null : formatEndpoint(s.remoteAddress, s.remotePort),
+      queued: s.queuedDatagrams,
+      sent: s.sentDatagrams,
+      received: s.receivedDatagrams,
+      dropped: s.droppedDatagrams,
+    })),
+    ping: stack.icmp.sockets().map((s) => ({
+      local: `${s.localAddress}`,
+      remote: `${s.remoteAddress}`,
+      sent: s.sent,
+      received: s.received,
+      duplicates: s.duplicates,
+      errors: s.errors,
+      timeouts: s.timeouts,
+    })),
+  };
+}
+
+function inspectImpair(config: NetemConfig | null, stage: NetemStage | null): ImpairSnapshot | null {
+  return config === null ? null : { netem: formatNetem(config), stats: stage?.stats() ?? {} };
+}

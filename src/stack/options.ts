@@ -1,0 +1,103 @@
+/**
+ * What a stack is made of, checked and complete. {@linkcode parseHostConfig} makes this of what a user wrote.
+ *
+ * @module
+ */
+
+import type { NetemConfig } from "../impair/config.ts";
+import type { FqOptions } from "../qdisc/fq.ts";
+import type { PfifoOptions } from "../qdisc/pfifo.ts";
+import type { TcpOptions } from "../tcp/options.ts";
+import type { UdpOptions } from "../udp/udp.ts";
+import type { IpAddr, IpInterface, IpPrefix } from "../wire/ip_addr.ts";
+
+/** Metric of the routes to what the peers are allowed: static routes of the same prefix go first. */
+export const ALLOWED_METRIC = 1024;
+
+/** A UDP endpoint of the underlay. */
+export interface Endpoint {
+  /** IP address. */
+  readonly address: IpAddr;
+  /** Port; 0 for any when binding. */
+  readonly port: number;
+}
+
+/** How IP packets travel between peers; `none` for hosts of a simulator, whose interfaces are joined by links. */
+export type EncapsulationConfig =
+  | { readonly kind: "raw" }
+  | { readonly kind: "vxlan-gpe"; readonly vni: number }
+  | { readonly kind: "none" };
+
+/** The queueing discipline and its options, by tc's names. */
+export type QdiscConfig =
+  | { readonly kind: "fq"; readonly options: FqOptions }
+  | { readonly kind: "pfifo"; readonly options: PfifoOptions };
+
+/** Impairments of the two directions of a peer. */
+export interface ImpairConfig {
+  /** Of what comes from the peer, or `null`. */
+  readonly in: NetemConfig | null;
+  /** Of what goes to the peer, or `null`. */
+  readonly out: NetemConfig | null;
+}
+
+/** A peer: a point-to-point interface. The first one has ifindex 1, and so on. */
+export interface PeerConfig {
+  /** Its name. */
+  readonly name: string;
+  /** Where it is on the underlay; `null` without encapsulation. */
+  readonly endpoint: Endpoint | null;
+  /** The inner addresses behind it: what it may send from, and what is routed to it. */
+  readonly allowed: readonly IpPrefix[];
+  /** The largest inner packet in bytes. */
+  readonly mtu: number;
+  /** VXLAN network identifier; 0 if the encapsulation has none. */
+  readonly vni: number;
+  /** Impairments. */
+  readonly impair: ImpairConfig;
+}
+
+/** A static route. */
+export interface RouteConfig {
+  /** The destinations. */
+  readonly to: IpPrefix;
+  /** Name of the peer that leads there. */
+  readonly via: string;
+  /** Preference among routes of one prefix, the lowest first. */
+  readonly metric: number;
+}
+
+/** What a stack is made of. */
+export interface StackOptions {
+  /** The host's own inner addresses with their networks. */
+  readonly addresses: readonly IpInterface[];
+  /** The peers. */
+  readonly peers: readonly PeerConfig[];
+  /** Routes beside those to what the peers are allowed. */
+  readonly routes: readonly RouteConfig[];
+  /** True to forward packets for others. */
+  readonly forward: boolean;
+  /** How packets travel between peers. */
+  readonly encapsulation: EncapsulationConfig;
+  /** The queueing discipline. */
+  readonly qdisc: QdiscConfig;
+  /** Settings of TCP; the defaults for what is left out. */
+  readonly tcp: Partial<TcpOptions>;
+  /** Settings of UDP. */
+  readonly udp: UdpOptions;
+  /** The most packets in use at once. */
+  readonly poolPackets: number;
+  /** Seed of all random streams; `null` if it is to be drawn. */
+  readonly seed: number | null;
+}
+
+/** The configuration of a host: its stack, and the endpoints that it is bound to. */
+export interface HostConfig extends StackOptions {
+  /** Endpoints to bind, at most one of each family; empty for any port of each family that a peer needs. */
+  readonly listen: readonly Endpoint[];
+}
+
+/** An address and a port as text: `10.7.0.2:80`, `[fd07::2]:80`. */
+export function formatEndpoint(address: IpAddr, port: number): string {
+  return address.isV4 ? `${address}:${port}` : `[${address}]:${port}`;
+}

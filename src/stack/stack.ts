@@ -1,0 +1,315 @@
+/**
+ * The stack: all layers of one host, joined.
+ *
+ * ```text
+ *   inputDatagram ─ tunnel ─┐                    ┌─ tcp ─┐
+ *   input ──────────────────┴─ impair (in) ─ ip ─┼─ udp ─┤      replies and what connections have to say:
+ *                               ▲     │  │       └─ icmp ┘      written by timeout()
+ *                               │     │  └────────────┘
+ *                               │     ▼ forward   ▼ output
+ *                               │   ┌───────────────┐
+ *                 loopback ◀────┼───┤ qdisc         │
+ *                               │   └──────┬────────┘
+ *                               │          ▼
+ *                               │     impair (out) ─▶ pull
+ * ```
+ *
+ * Six entries: {@linkcode Stack.input} (or `inputDatagram`), {@linkcode Stack.timeout}, the calls of `tcp`, `udp` and
+ * `icmp`, {@linkcode Stack.pull}, {@linkcode Stack.nextAt}, {@linkcode Stack.pollEvent}. Nothing here waits, reads a
+ * clock or calls back. Whoever drives it calls `input` for what came, then `timeout`, then `pull` until that gives
+ * `null` or there is no room below, then `pollEvent`, and sleeps until `nextAt`. Early and needless calls do no harm.
+ *
+ * What always holds: no packet is pulled before its departure time; every packet is in one place, or freed and counted;
+ * an interface without packets costs nothing.
+ *
+ * Packets to an own address go through a fair queue of their own, which keeps departure times like the one to the
+ * outside, and come in again; a share of them in each `timeout`, so that a host that talks to itself still hears
+ * others.
+ *
+ * @module
+ */
+
+import { DropCounters, DropReason, type DropSink } from "../base/drop.ts";
+import { EventQueue, type EventSource } from "../base/event_queue.ts";
+import { type Packet, PacketPool } from "../base/packet.ts";
+import { Rng } from "../base/rng.ts";
+import type { Instant } from "../base/time.ts";
+import { Icmp } from "../icmp/icmp.ts";
+import type { IcmpError } from "../icmp/network.ts";
+import type { NetemConfig } from "../impair/config.ts";
+import { NetemStage } from "../impair/netem_stage.ts";
+import { IpLayer } from "../ip/ip_layer.ts";
+import { LOOPBACK_IFINDEX } from "../ip/network.ts";
+import { Fq } from "../qdisc/fq.ts";
+import { Pfifo } from "../qdisc/pfifo.ts";
+import type { Qdisc } from "../qdisc/qdisc.ts";
+import { Tcp } from "../tcp/tcp.ts";
+import { RawEncapsulation, VxlanGpeEncapsulation } from "../tunnel/encapsulation.ts";
+import { Tunnel } from "../tunnel/tunnel.ts";
+import { Udp } from "../udp/udp.ts";
+import { Icmpv4Type, Icmpv6Type } from "../wire/icmp.ts";
+import { type IpHeader, IpProtocol } from "../wire/ip_header.ts";
+import { inspectStack, type StackSnapshot } from "./inspect.ts";
+import { InterfaceStages } from "./interface_stages.ts";
+import { ALLOWED_METRIC, type EncapsulationConfig, type QdiscConfig, type StackOptions } from "./options.ts";
+import { StackNetwork } from "./stack_network.ts";
+
+/** Looped packets that one `timeout` takes. */
+const LOOPBACK_BUDGET = 64;
+
+const V4_PROTOCOL_UNREACHABLE = 2;
+const V4_PORT_UNREACHABLE = 3;
+const V6_PORT_UNREACHABLE = 4;
+const V6_UNKNOWN_NEXT_HEADER = 1;
+/** Where the next-header field stands in the IPv6 header. */
+const V6_NEXT_HEADER_OFFSET = 6;
+
+/** All layers of one host. */
+export class Stack {
+  /** What it was made of. */
+  readonly options: StackOptions;
+  /** Packets; those given to `input` must come from here, and those got from `pull` go back here. */
+  readonly pool: PacketPool;
+  /** Drops by reason, of all layers. */
+  readonly drops: DropCounters = new DropCounters();
+  /** IP: addresses, interfaces and routes. */
+  readonly ip: IpLayer;
+  /** ICMP: ping. */
+  readonly icmp: Icmp;
+  /** UDP. */
+  readonly udp: Udp;
+  /** TCP. */
+  readonly tcp: Tcp;
+  /** The peers on the underlay, or `null` without encapsulation. */
+  readonly tunnel: Tunnel | null;
+  /** The queueing discipline in front of the outside. */
+  readonly qdisc: Qdisc;
+  /** Impairments of what comes in. */
+  readonly ingress: InterfaceStages = new InterfaceStages();
+  /** Impairments of what goes out. */
+  readonly egress: InterfaceStages = new InterfaceStages();
+  readonly #events = new EventQueue();
+  readonly #loopback: Qdisc;
+  readonly #sink: DropSink;
+
+  /**
+   * Makes a stack at rest.
+   *
+   * @param options checked already; see `parseHostConfig`
+   * @param rng the host's random stream (default that of `options.seed`); it is only forked
+   * @throws {TypeError} if there is neither a stream nor a seed, or no congestion control of the name asked for
+   * @throws {RangeError} if the options contradict each other
+   */
+  constructor(options: StackOptions, rng?: Rng) {
+    if (rng === undefined && options.seed === null) throw new TypeError("a stack needs a seed or a random stream");
+    const root = rng ?? new Rng(options.seed!);
+    const hashSeed = root.fork("hash").u32() | 0;
+    this.options = options;
+    this.pool = new PacketPool(options.poolPackets);
+    this.#sink = new CountingSink(this.pool, this.drops);
+    this.qdisc = makeQdisc(options.qdisc, this.#sink);
+    this.#loopback = new Fq({}, this.#sink);
+    this.ip = new IpLayer({
+      pool: this.pool,
+      sink: this.#sink,
+      upper: { input: (p, ip, now) => this.#demux(p, ip, now) },
+      lower: { send: (p, now) => this.#send(p, now) },
+      hashSeed,
+      forward: options.forward,
+    });
+    const network = new StackNetwork({
+      pool: this.pool,
+      sink: this.#sink,
+      events: this.#events,
+      ip: this.ip,
+      qdisc: this.qdisc,
+      loopback: this.#loopback,
+      tcpRng: root.fork("tcp"),
+    });
+    this.icmp = new Icmp(network, { icmpError: (e, now) => this.#icmpError(e, now) }, root.fork("icmp"));
+    this.udp = new Udp(network, root.fork("udp"), options.udp);
+    this.tcp = new Tcp(network, options.tcp);
+    this.tunnel = makeTunnel(options.encapsulation, hashSeed);
+    for (const own of options.addresses) this.ip.addAddress(own);
+    this.#addPeers(root.fork("impair"));
+    this.#addRoutes();
+  }
+
+  /** Takes a packet that came in by interface `ifindex`, its IP header at `p.start`. */
+  input(ifindex: number, p: Packet, now: Instant): void {
+    p.ifindex = ifindex;
+    if (!this.ingress.has(ifindex)) return this.ip.input(p, now);
+    const reason = this.ingress.push(p, now);
+    if (reason !== DropReason.None) this.#sink.drop(p, reason, now);
+  }
+
+  /** Takes a datagram of the underlay that came from the address of these words and from `port`. */
+  inputDatagram(p: Packet, w0: number, w1: number, w2: number, w3: number, port: number, now: Instant): void {
+    const reason = this.tunnel === null ? DropReason.UnknownPeer : this.tunnel.input(p, w0, w1, w2, w3, port);
+    if (reason !== DropReason.None) return this.#sink.drop(p, reason, now);
+    this.input(p.ifindex, p, now);
+  }
+
+  /** Lets impaired and looped packets come in, runs due timers, and writes out what connections have to say. */
+  timeout(now: Instant): void {
+    for (let p = this.ingress.pull(now); p !== null; p = this.ingress.pull(now)) this.ip.input(p, now);
+    for (let n = 0; n < LOOPBACK_BUDGET; n++) {
+      const p = this.#loopback.pull(now);
+      if (p === null) break;
+      this.#departed(p);
+      this.input(LOOPBACK_IFINDEX, p, now);
+    }
+    this.icmp.timeout(now);
+    this.tcp.timeout(now);
+  }
+
+  /**
+   * The next packet that leaves now, by interface `p.ifindex`; `null` if none does.
+   *
+   * @returns an IP packet, which the caller frees into `pool` when it is sent
+   */
+  pull(now: Instant): Packet | null {
+    for (;;) {
+      const impaired = this.egress.pull(now);
+      if (impaired !== null) return impaired;
+      const p = this.qdisc.pull(now);
+      if (p === null) return null;
+      this.#departed(p);
+      if (!this.egress.has(p.ifindex)) return p;
+      const reason = this.egress.push(p, now);
+      if (reason !== DropReason.None) this.#sink.drop(p, reason, now);
+    }
+  }
+
+  /** When `timeout` or `pull` is next useful; a time that has passed means "now". `NEVER` if nothing is to be done. */
+  nextAt(): Instant {
+    return Math.min(
+      this.qdisc.nextAt(),
+      this.egress.nextAt(),
+      this.ingress.nextAt(),
+      this.#loopback.nextAt(),
+      this.tcp.nextAt(),
+      this.icmp.nextAt(),
+    );
+  }
+
+  /** The next socket that has something to tell, or `null`: read its `events`, clear them, act. */
+  pollEvent(): EventSource | null {
+    return this.#events.poll();
+  }
+
+  /** A snapshot of everything, as plain values for JSON; not for every packet. */
+  inspect(now: Instant): StackSnapshot {
+    return inspectStack(this, now);
+  }
+
+  /** Drops every packet that is queued; connections and sockets stay as they are. */
+  close(now: Instant): void {
+    this.qdisc.close(now);
+    this.#loopback.close(now);
+    this.ingress.close(now);
+    this.egress.close(now);
+  }
+
+  /** TCP small queues: a local connection may have more to send once a packet of its own has left. */
+  #departed(p: Packet): void {
+    if ((p.flow & 1) === 0 && p.flow !== 0) this.tcp.departed(p.flow);
+  }
+
+  #send(p: Packet, now: Instant): void {
+    const reason = p.ifindex === LOOPBACK_IFINDEX ? this.#loopback.push(p, now) : this.qdisc.push(p, now);
+    if (reason !== DropReason.None) this.#sink.drop(p, reason, now);
+  }
+
+  /** Gives a packet for this host to its transport. */
+  #demux(p: Packet, ip: IpHeader, now: Instant): void {
+    const v4 = ip.version === 4;
+    switch (ip.protocol) {
+      case IpProtocol.Tcp:
+        return this.tcp.input(p, ip, now);
+      case IpProtocol.Udp: {
+        const reason = this.udp.input(p, ip, now);
+        if (reason === DropReason.NoSocket) {
+          const type = v4 ? Icmpv4Type.Unreachable : Icmpv6Type.Unreachable;
+          this.ip.sendError(p, ip, type, v4 ? V4_PORT_UNREACHABLE : V6_PORT_UNREACHABLE, 0, now);
+        }
+        if (reason !== DropReason.None) this.#sink.drop(p, reason, now);
+        return;
+      }
+      case IpProtocol.Icmp:
+        if (v4) return this.icmp.input(p, ip, now);
+        break;
+      case IpProtocol.Icmpv6:
+        if (!v4) return this.icmp.input(p, ip, now);
+        break;
+    }
+    if (v4) this.ip.sendError(p, ip, Icmpv4Type.Unreachable, V4_PROTOCOL_UNREACHABLE, 0, now);
+    else this.ip.sendError(p, ip, Icmpv6Type.ParameterProblem, V6_UNKNOWN_NEXT_HEADER, V6_NEXT_HEADER_OFFSET, now);
+    this.#sink.drop(p, DropReason.UnknownProtocol, now);
+  }
+
+  #icmpError(e: IcmpError, _now: Instant): void {
+    if (e.protocol === IpProtocol.Udp) this.udp.icmpError(e);
+  }
+
+  #addPeers(rng: Rng): void {
+    this.options.peers.forEach((peer, i) => {
+      const ifindex = i + 1;
+      this.ip.addInterface({ ifindex, name: peer.name, mtu: peer.mtu });
+      if (this.tunnel !== null && peer.endpoint !== null) {
+        const { address, port } = peer.endpoint;
+        this.tunnel.addPeer({ name: peer.name, ifindex, address, port, allowed: peer.allowed, networkId: peer.vni });
+      }
+      const { in: ingress, out: egress } = peer.impair;
+      if (ingress !== null) this.ingress.set(ifindex, () => this.#makeStage(ingress, rng.fork(peer.name).fork("in")));
+      if (egress !== null) this.egress.set(ifindex, () => this.#makeStage(egress, rng.fork(peer.name).fork("out")));
+    });
+  }
+
+  #makeStage(config: NetemConfig, rng: Rng): NetemStage {
+    return new NetemStage(config, rng, this.pool, this.#sink);
+  }
+
+  #addRoutes(): void {
+    const { peers, routes } = this.options;
+    const byName = new Map(peers.map((peer, i) => [peer.name, i + 1]));
+    for (const { to, via, metric } of routes) {
+      const ifindex = byName.get(via);
+      if (ifindex === undefined) throw new RangeError(`the route to ${to} leads to "${via}", which is no peer`);
+      this.ip.routes.add(to, ifindex, metric);
+    }
+    peers.forEach((peer, i) => {
+      for (const prefix of peer.allowed) this.ip.routes.add(prefix, i + 1, ALLOWED_METRIC);
+    });
+  }
+}
+
+class CountingSink implements DropSink {
+  readonly #pool: PacketPool;
+  readonly #drops: DropCounters;
+
+  constructor(pool: PacketPool, drops: DropCounters) {
+    this.#pool = pool;
+    this.#drops = drops;
+  }
+
+  drop(p: Packet, reason: DropReason, _now: Instant): void {
+    this.#drops.count(reason);
+    this.#pool.release(p);
+  }
+}
+
+function makeQdisc(config: QdiscConfig, sink: DropSink): Qdisc {
+  return config.kind === "fq" ? new Fq(config.options, sink) : new Pfifo(config.options, sink);
+}
+
+function makeTunnel(config: EncapsulationConfig, hashSeed: number): Tunnel | null {
+  switch (config.kind) {
+    case "raw":
+      return new Tunnel(new RawEncapsulation(), hashSeed);
+    case "vxlan-gpe":
+      return new Tunnel(new VxlanGpeEncapsulation(), hashSeed);
+    case "none":
+      return null;
+  }
+}

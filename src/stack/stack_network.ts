@@ -1,0 +1,92 @@
+/**
+ * The world as the transports see it: the IP layer, the pool, the queues and the events of one stack.
+ *
+ * @module
+ */
+
+import type { DropReason, DropSink } from "../base/drop.ts";
+import type { EventQueue } from "../base/event_queue.ts";
+import type { Packet, PacketPool } from "../base/packet.ts";
+import type { Rng } from "../base/rng.ts";
+import type { Instant } from "../base/time.ts";
+import type { IcmpNetwork } from "../icmp/network.ts";
+import type { IpLayer } from "../ip/ip_layer.ts";
+import type { Qdisc } from "../qdisc/qdisc.ts";
+import type { TcpNetwork } from "../tcp/network.ts";
+import type { UdpNetwork } from "../udp/network.ts";
+import type { IpAddr } from "../wire/ip_addr.ts";
+import type { IpHeader } from "../wire/ip_header.ts";
+
+/** The parts of a stack that transports use. */
+export interface StackNetworkParts {
+  /** Packets. */
+  readonly pool: PacketPool;
+  /** Drops. */
+  readonly sink: DropSink;
+  /** Events of sockets. */
+  readonly events: EventQueue;
+  /** IP. */
+  readonly ip: IpLayer;
+  /** The queue to the outside. */
+  readonly qdisc: Qdisc;
+  /** The queue to the host itself. */
+  readonly loopback: Qdisc;
+  /** TCP's random stream. */
+  readonly tcpRng: Rng;
+}
+
+/** What TCP, UDP and ICMP need of a stack. */
+export class StackNetwork implements TcpNetwork, UdpNetwork, IcmpNetwork {
+  /** Events of sockets. */
+  readonly events: EventQueue;
+  /** TCP's random stream. */
+  readonly rng: Rng;
+  readonly #parts: StackNetworkParts;
+
+  /** Joins the parts. */
+  constructor(parts: StackNetworkParts) {
+    this.events = parts.events;
+    this.rng = parts.tcpRng;
+    this.#parts = parts;
+  }
+
+  /** An empty packet, or `null` when the pool is at its bound. */
+  acquire(): Packet | null {
+    return this.#parts.pool.acquire();
+  }
+
+  /** Frees a packet that served its purpose. */
+  release(p: Packet): void {
+    this.#parts.pool.release(p);
+  }
+
+  /** Counts and frees a packet. */
+  drop(p: Packet, reason: DropReason, now: Instant): void {
+    this.#parts.sink.drop(p, reason, now);
+  }
+
+  /** Sends what stands in `p` from its transport header on. */
+  output(p: Packet, ip: IpHeader, now: Instant): DropReason {
+    return this.#parts.ip.output(p, ip, now);
+  }
+
+  /** The address to send from to reach `destination`. */
+  sourceFor(destination: IpAddr): IpAddr | null {
+    return this.#parts.ip.sourceFor(destination);
+  }
+
+  /** True for an address of this host. */
+  isLocal(address: IpAddr): boolean {
+    return this.#parts.ip.isLocal(address.w0, address.w1, address.w2, address.w3);
+  }
+
+  /** The largest IP packet towards `destination` in bytes; 0 without a route. */
+  mtuTo(destination: IpAddr): number {
+    return this.#parts.ip.mtuTo(destination);
+  }
+
+  /** Bytes of a flow that the queues hold. */
+  flowBacklog(flow: number): number {
+    return this.#parts.qdisc.flowBacklog(flow) + this.#parts.loopback.flowBacklog(flow);
+  }
+}

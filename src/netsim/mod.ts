@@ -4,23 +4,30 @@
  * A run of an hour takes seconds, and the same seed gives the same packets to the byte. Programs on the hosts are
  * sans-IO: they call the stack's sockets and are told of events and times; nothing waits.
  *
- * ```ts ignore
- * import { MILLISECOND, SECOND, Simulator } from "@culvert/culvert/netsim";
+ * ```ts
+ * import { IpAddr, MILLISECOND, SECOND, Simulator, Tcb, TcpListener } from "@culvert/culvert/netsim";
  *
  * const sim = new Simulator({ seed: 1 });
- * sim.addHost("a", a); // a and b are stacks
- * sim.addHost("b", b);
+ * const a = sim.addStack("a", { address: "10.0.0.1/24", peers: [{ name: "b", allowed: "10.0.0.2" }] });
+ * const b = sim.addStack("b", { address: "10.0.0.2/24", peers: [{ name: "a", allowed: "10.0.0.1" }] });
  * sim.link(["a", 1], ["b", 1], { delay: 20 * MILLISECOND, impair: "loss 0.5% rate 50mbit" });
+ *
+ * const listener = b.tcp.listen(IpAddr.parse("10.0.0.2"), 80);
+ * const conn = a.tcp.connect(IpAddr.parse("10.0.0.2"), 80, {}, sim.now);
+ * if (!(listener instanceof TcpListener) || !(conn instanceof Tcb)) throw new Error("refused");
+ * conn.write(new TextEncoder().encode("hello"), 0, 5);
  * sim.run(10 * SECOND);
- * console.log(sim.now, sim.digest);
+ * console.log(listener.accept()?.readableBytes, conn.info().rtt, sim.digest);
  * ```
  *
  * @module
  */
 
 export { DropCounters, DropReason, dropReasonName, type DropSink } from "../base/drop.ts";
-export { type EventSource, SocketEvent } from "../base/event_queue.ts";
+export { SocketErrorKind } from "../base/errors.ts";
+export { EventQueue, type EventSource, SocketEvent } from "../base/event_queue.ts";
 export { Packet, PacketPool } from "../base/packet.ts";
+export { RingBuffer } from "../base/ring_buffer.ts";
 export { Rng } from "../base/rng.ts";
 export { type Stage } from "../base/stage.ts";
 export {
@@ -33,9 +40,57 @@ export {
   SECOND,
   toMilliseconds,
 } from "../base/time.ts";
+export { Icmp } from "../icmp/icmp.ts";
+export { type PingHost, PingOutcome, type PingResult, PingSocket } from "../icmp/ping_socket.ts";
 export { NETEM_DEFAULTS, type NetemConfig, netemConfig } from "../impair/config.ts";
 export { NetemStage } from "../impair/netem_stage.ts";
 export { formatNetem, parseNetem } from "../impair/parse.ts";
+export { IpLayer } from "../ip/ip_layer.ts";
+export { type NetInterface } from "../ip/network.ts";
+export { type Route, RouteTable } from "../ip/route_table.ts";
+export { type FqOptions } from "../qdisc/fq.ts";
+export { type PfifoOptions } from "../qdisc/pfifo.ts";
+export { type Qdisc } from "../qdisc/qdisc.ts";
+export { type HostOptions, type HostPeerOptions, type ImpairOption, type NetemOption } from "../stack/config.ts";
+export {
+  type ConnectionSnapshot,
+  type ImpairSnapshot,
+  type InterfaceSnapshot,
+  type PingSnapshot,
+  type StackSnapshot,
+  type UdpSnapshot,
+} from "../stack/inspect.ts";
+export { InterfaceStages } from "../stack/interface_stages.ts";
+export {
+  type EncapsulationConfig,
+  type Endpoint,
+  type ImpairConfig,
+  type PeerConfig,
+  type QdiscConfig,
+  type RouteConfig,
+  type StackOptions,
+} from "../stack/options.ts";
+export { Stack } from "../stack/stack.ts";
+export { AckSample, type CongestionControl, CongestionSignal } from "../tcp/congestion/control.ts";
+export { type TcpInfo } from "../tcp/info.ts";
+export { TcpListener } from "../tcp/listener.ts";
+export { type TcpNetwork } from "../tcp/network.ts";
+export { type TcpOptions } from "../tcp/options.ts";
+export { Reassembly } from "../tcp/reassembly.ts";
+export { RetransmitQueue } from "../tcp/retransmit_queue.ts";
+export { RttEstimator } from "../tcp/rtt.ts";
+export { TcpState } from "../tcp/state.ts";
+export { RecoveryState, Tcb, TcpCounters } from "../tcp/tcb.ts";
+export { Tcp, type TcpConnectOptions } from "../tcp/tcp.ts";
+export { type Encapsulation } from "../tunnel/encapsulation.ts";
+export { Peer, type PeerOptions, PeerTable } from "../tunnel/peer_table.ts";
+export { Tunnel } from "../tunnel/tunnel.ts";
+export { type UdpError } from "../udp/network.ts";
+export { Udp, type UdpOptions } from "../udp/udp.ts";
+export { type UdpHost, UdpSocket } from "../udp/udp_socket.ts";
+export { IpAddr, IpInterface, IpPrefix } from "../wire/ip_addr.ts";
+export { IpHeader } from "../wire/ip_header.ts";
+export { TcpHeader } from "../wire/tcp.ts";
 export { Simulator, type SimulatorOptions } from "./simulator.ts";
 export {
   type SimApp,

@@ -28,6 +28,8 @@ import { TimeQueue } from "../base/time_queue.ts";
 import { type NetemConfig, netemConfig } from "../impair/config.ts";
 import { NetemStage } from "../impair/netem_stage.ts";
 import { parseNetem } from "../impair/parse.ts";
+import { type HostOptions, parseHostConfig } from "../stack/config.ts";
+import { Stack } from "../stack/stack.ts";
 import { EventDigest } from "./digest.ts";
 import {
   type SimApp,
@@ -134,6 +136,19 @@ export class Simulator {
     this.#actors.push(node);
     this.#nodes.set(name, node);
     this.#deadlines.set(node.id, this.#now);
+  }
+
+  /**
+   * Makes a stack and adds it as a host. Its interfaces are its peers in their order, from 1 on; links join them.
+   *
+   * @param options as for `openHost`, without endpoints; random streams come from the simulator's seed and the name
+   * @throws {TypeError} if the options are wrong or the name is taken
+   */
+  addStack(name: string, options: Omit<HostOptions, "encapsulation" | "listen" | "seed">, app?: SimApp): Stack {
+    const config = parseHostConfig({ ...options, encapsulation: "none" });
+    const stack = new Stack(config, this.hostRng(name));
+    this.addHost(name, stack, app ?? null);
+    return stack;
   }
 
   /**

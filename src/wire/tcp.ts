@@ -61,9 +61,9 @@ export class TcpHeader {
   /** Bytes of data behind the header, set by parsing. */
   payloadLength = 0;
   /** Maximum segment size option, or −1. */
-  mss = -1;
+  mss: number = -1;
   /** Window scale option, or −1. */
-  windowScale = -1;
+  windowScale: number = -1;
   /** SACK-permitted option. */
   sackPermitted = false;
   /** Timestamps option present. */

@@ -17,9 +17,11 @@ import { seqAdd, seqGt, seqLe } from "../wire/seq.ts";
 import { ACK, RST, SYN, TCP_HEADER_BYTES } from "../wire/tcp.ts";
 import { destroyConnection } from "./close.ts";
 import { sendAck, sendResetFor, sendSyn } from "./output.ts";
+import { CongestionSignal } from "./congestion/control.ts";
 import { TcpState } from "./state.ts";
 import type { Tcb } from "./tcb.ts";
 import type { Tcp } from "./tcp.ts";
+import { echoedRtt } from "./timestamps.ts";
 import { receiveWindow, windowShiftFor } from "./window.ts";
 
 /** Bytes that the timestamps option takes in each segment. */
@@ -70,7 +72,7 @@ function takeSyn(t: Tcb, now: Instant): void {
   // RFC 9293 section 3.7.1: without the option 536, or 1,220 over IPv6; 0 counts as absent.
   const announced = s.mss > 0 ? s.mss : t.remoteAddress.isV4 ? 536 : 1220;
   const options = t.timestampsOn ? TIMESTAMPS_BYTES : 0;
-  t.mss = Math.max(LEAST_MSS, Math.min(announced, t.localMss)) - options;
+  t.mss = Math.min(Math.max(LEAST_MSS, announced), t.localMss) - options;
   t.congestion.onMss(t.mss);
   // The window of a SYN is not scaled (RFC 7323 section 2.2).
   t.sndWnd = s.window;
@@ -134,7 +136,7 @@ export function synSentInput(t: Tcb, now: Instant): DropReason {
 /** Takes the round-trip time of SYN and SYN-ACK; Karn: none if they were repeated, unless timestamps tell. */
 export function sampleHandshake(t: Tcb, now: Instant): void {
   if (t.counters.synRetransmits === 0) t.rtt.sample(now - t.synSentAt);
-  else t.rtt.restartAfterSynLoss();
+  else if (!t.rtt.sample(echoedRtt(t, now))) t.rtt.restartAfterSynLoss();
 }
 
 /** The connection is open: both SYNs are acknowledged. */
@@ -144,6 +146,8 @@ export function establish(t: Tcb, now: Instant): void {
   t.rtoAt = NEVER;
   t.retries = 0;
   t.lastSentAt = now;
+  // RFC 5681 section 3.1: after a SYN or SYN-ACK that had to be repeated the initial window is one segment.
+  if (t.counters.synRetransmits > 0) t.congestion.onCongestion(CongestionSignal.TimeoutAgain, t.tcp.sample);
   if (t.listener !== null) t.listener.onEstablished(t);
   t.raise(SocketEvent.Connected | SocketEvent.Writable);
   t.tcp.makeReady(t);

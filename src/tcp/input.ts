@@ -12,28 +12,27 @@ import { DropReason } from "../base/drop.ts";
 import { SocketErrorKind } from "../base/errors.ts";
 import { SocketEvent } from "../base/event_queue.ts";
 import type { Packet } from "../base/packet.ts";
-import { type Instant, MILLISECOND, NEVER, SECOND } from "../base/time.ts";
+import { type Instant, MILLISECOND, NEVER } from "../base/time.ts";
 import { seqAdd, seqDiff, seqGe, seqGt, seqLe, seqLt } from "../wire/seq.ts";
 import { ACK, FIN, RST, SYN } from "../wire/tcp.ts";
 import { destroyConnection, enterTimeWait } from "./close.ts";
 import { establish, sampleHandshake } from "./handshake.ts";
-import { sendAck, sendResetFor, sendSyn, timestamp } from "./output.ts";
+import { sendAck, sendResetFor, sendSyn } from "./output.ts";
 import { onDupAck, onNewAck } from "./recovery.ts";
 import { EVER_RETRANSMITTED, LOST, RETRANSMITTED } from "./retransmit_queue.ts";
 import { TcpState } from "./state.ts";
-import { RecoveryState, type Tcb } from "./tcb.ts";
+import type { Tcb } from "./tcb.ts";
+import { echoedRtt, isOldTimestamp, updateTsRecent } from "./timestamps.ts";
 import { receiveWindow } from "./window.ts";
 
 /** Least time between two challenge acknowledgments of a connection (RFC 5961 section 7 asks for a limit). */
 const CHALLENGE_INTERVAL = 500 * MILLISECOND;
 
-/** After so long without a segment TS.Recent says nothing any more (RFC 7323 section 5.5). */
-const TS_RECENT_VALID = 24 * 24 * 3600 * SECOND;
-
 /** Takes the segment in `tcp.segment`, whose data lies in `p`. */
 export function segmentInput(t: Tcb, p: Packet, now: Instant): DropReason {
   const s = t.tcp.segment;
   const hasRst = (s.flags & RST) !== 0;
+  let windowShift = t.sndWndShift;
 
   // The SYN-ACK that crosses ours in a simultaneous open stands just before the window (RFC 9293 section 3.5, figure 7).
   if (
@@ -42,14 +41,13 @@ export function segmentInput(t: Tcb, p: Packet, now: Instant): DropReason {
   ) {
     s.flags &= ~SYN;
     s.seq = seqAdd(s.seq, 1);
+    windowShift = 0; // RFC 7323 section 2.2
   }
 
   // PAWS (RFC 7323 section 5.3); resets are exempt.
   if (t.timestampsOn && !hasRst) {
     if (!s.hasTimestamps) return DropReason.TcpPaws; // section 3.2: silently
-    if (seqDiff(s.tsVal, t.tsRecent) < 0 && now - t.tsRecentAt < TS_RECENT_VALID) {
-      return challenge(t, now, DropReason.TcpPaws, s.payloadLength > 0);
-    }
+    if (isOldTimestamp(t, now)) return challenge(t, now, DropReason.TcpPaws, s.payloadLength > 0);
   }
 
   // Sequence number.
@@ -65,6 +63,7 @@ export function segmentInput(t: Tcb, p: Packet, now: Instant): DropReason {
       return DropReason.TcpOutOfWindow;
     }
     if (t.state === TcpState.SynReceived && (s.flags & (SYN | ACK)) === SYN && s.seq === t.irs) {
+      t.counters.synRetransmits++;
       sendSyn(t, now); // the SYN again: our SYN-ACK was lost
       return DropReason.TcpOutOfWindow;
     }
@@ -92,7 +91,7 @@ export function segmentInput(t: Tcb, p: Packet, now: Instant): DropReason {
     }
     sampleHandshake(t, now);
     t.sndUna = seqAdd(t.iss, 1);
-    t.sndWnd = s.window << t.sndWndShift;
+    t.sndWnd = s.window << windowShift;
     t.sndWndMax = Math.max(t.sndWndMax, t.sndWnd);
     t.sndWl1 = s.seq;
     t.sndWl2 = s.ack;
@@ -103,11 +102,7 @@ export function segmentInput(t: Tcb, p: Packet, now: Instant): DropReason {
     if (isClosed(t)) return DropReason.None;
   }
 
-  // TS.Recent: the segment that holds the left edge of what is acknowledged (RFC 7323 section 4.3).
-  if (t.timestampsOn && seqLe(s.seq, t.lastAckSent) && seqDiff(s.tsVal, t.tsRecent) >= 0) {
-    t.tsRecent = s.tsVal;
-    t.tsRecentAt = now;
-  }
+  updateTsRecent(t, now);
   return dataInput(t, p, now);
 }
 
@@ -161,8 +156,9 @@ function resetInput(t: Tcb, now: Instant): DropReason {
 function ackInput(t: Tcb, now: Instant): DropReason {
   const s = t.tcp.segment;
   if (seqGt(s.ack, t.sndNxt)) return challenge(t, now, DropReason.TcpBadAck, s.payloadLength > 0);
-  // RFC 5961 section 5.2
-  if (seqLt(s.ack, seqAdd(t.sndUna, -t.sndWndMax))) return challenge(t, now, DropReason.TcpBadAck, false);
+  // RFC 5961 section 5.2: older than any acknowledgment still on its way can be.
+  const lookBack = Math.min(t.sndWndMax, t.counters.bytesAcked);
+  if (seqLt(s.ack, seqAdd(t.sndUna, -lookBack))) return challenge(t, now, DropReason.TcpBadAck, false);
 
   const newWindow = s.window << t.sndWndShift;
   const acked = seqDiff(s.ack, t.sndUna);
@@ -183,7 +179,8 @@ function ackInput(t: Tcb, now: Instant): DropReason {
     t.sndWl1 = s.seq;
     t.sndWl2 = s.ack;
   }
-  if (!t.hasOutstanding) t.retries = 0; // the answer to a probe shows that the peer lives
+  // The answer to a probe, or to data sent into a window that closed meanwhile, shows that the peer lives.
+  if (!t.hasOutstanding || t.sndWnd === 0) t.retries = 0;
 
   if (acked > 0) newDataAcked(t, acked, now);
   else if (isDuplicate) {
@@ -255,25 +252,24 @@ function newDataAcked(t: Tcb, acked: number, now: Instant): void {
   // Round-trip time: Karn's rule, else timestamps (RFC 7323 section 4.3).
   sample.rtt = -1;
   if (!ambiguous && firstDepartAt >= 0) {
-    if (t.rtt.sample(now - firstDepartAt)) sample.rtt = now - lastDepartAt;
-  } else if (t.timestampsOn && s.tsEcr !== 0) {
-    const ticks = seqDiff(timestamp(t, now), s.tsEcr);
-    if (ticks >= 0 && t.rtt.sample(Math.max(1, ticks) * MILLISECOND)) sample.rtt = t.rtt.latest;
+    if (t.rtt.sample(now - firstDepartAt)) sample.rtt = Math.max(-1, now - lastDepartAt);
+  } else if (t.rtt.sample(echoedRtt(t, now))) {
+    sample.rtt = t.rtt.latest;
   }
   t.retries = 0;
-  // RFC 6298 sections 5.2 and 5.3
-  t.rtoAt = t.hasOutstanding ? now + t.rtt.rto : NEVER;
   sample.ackedBytes = acked;
   sample.inFlightBytes = t.inFlightBytes;
   sample.srtt = t.rtt.srtt;
   onNewAck(t, segments, now);
-  if (!t.hasOutstanding && t.recovery === RecoveryState.Open) t.dupAcks = 0;
-  t.raise(SocketEvent.Writable);
+  // RFC 6298 sections 5.2 and 5.3, from the departure of what is now the oldest segment if that lies ahead.
+  t.rtoAt = t.hasOutstanding ? Math.max(now, queue.departAt(0)) + t.rtt.rto : NEVER;
+  // Worth waking the writer for: a quarter of the buffer. Less would cut the stream into small segments.
+  if (t.sendRing.room * 4 >= t.sendRing.capacity) t.raise(SocketEvent.Writable);
   t.tcp.makeReady(t);
 }
 
-/** Data and FIN. */
-function dataInput(t: Tcb, p: Packet, now: Instant): DropReason {
+/** Data and FIN of the segment in `tcp.segment`. */
+export function dataInput(t: Tcb, p: Packet, now: Instant): DropReason {
   const s = t.tcp.segment;
   const hasFin = (s.flags & FIN) !== 0;
   if (s.payloadLength === 0 && !hasFin) return DropReason.None;
@@ -282,9 +278,6 @@ function dataInput(t: Tcb, p: Packet, now: Instant): DropReason {
     case TcpState.FinWait1:
     case TcpState.FinWait2:
       break;
-    case TcpState.TimeWait:
-      t.timeWaitAt = now + t.tcp.options.timeWait;
-      return challenge(t, now, DropReason.TcpOutOfWindow, true);
     default:
       // The peer has sent its FIN: nothing can follow it.
       return challenge(t, now, DropReason.TcpOutOfWindow, s.payloadLength > 0);
@@ -295,12 +288,12 @@ function dataInput(t: Tcb, p: Packet, now: Instant): DropReason {
     return DropReason.NoSocket;
   }
 
-  // Cut off what came before and what lies beyond the window.
+  // Cut off what came before and what lies beyond the window; what is within the window has room in the buffer.
   const edge = seqAdd(t.rcvNxt, receiveWindow(t));
   let left = s.seq;
   let right = seqAdd(s.seq, s.payloadLength);
   let from = p.l4 + s.headerLength;
-  if (hasFin && !t.finReceived && seqLe(right, edge)) {
+  if (hasFin && !t.finReceived && seqLe(right, edge) && !t.reassembly.reaches(right)) {
     t.finReceived = true;
     t.rcvFin = right;
   }
@@ -315,23 +308,18 @@ function dataInput(t: Tcb, p: Packet, now: Instant): DropReason {
 
   if (length > 0 && left === t.rcvNxt) {
     const hadHole = t.reassembly.count > 0;
-    const taken = t.receiveRing.write(p.bytes, from, from + length);
-    advanceReceive(t, seqAdd(t.rcvNxt, taken));
+    t.receiveRing.write(p.bytes, from, from + length);
+    advanceReceive(t, right);
     if (hadHole) t.ackNow = true; // RFC 5681 section 4.2: a segment that fills a gap is acknowledged at once
     t.raise(SocketEvent.Readable);
   } else if (length > 0) {
     t.counters.outOfOrderIn++;
     const offset = seqDiff(left, t.rcvNxt);
-    const room = Math.min(length, t.receiveRing.room - offset);
-    const reason = room <= 0
-      ? DropReason.ReceiveBufferFull
-      : t.reassembly.add(left, seqAdd(left, room))
-      ? DropReason.None
-      : DropReason.TcpReassemblyFull;
-    if (reason === DropReason.None) t.receiveRing.writeAt(offset, p.bytes, from, from + room);
+    const remembered = t.reassembly.add(left, right);
+    if (remembered) t.receiveRing.writeAt(offset, p.bytes, from, from + length);
     // RFC 5681 section 4.2: an out-of-order segment is acknowledged at once, each one.
     sendAck(t, now);
-    return reason;
+    return remembered ? DropReason.None : DropReason.TcpReassemblyFull;
   } else if (s.payloadLength > 0) {
     // Nothing new in it: our acknowledgment was lost, perhaps.
     t.counters.duplicatesIn++;

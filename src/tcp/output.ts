@@ -12,7 +12,7 @@
 
 import { DropReason } from "../base/drop.ts";
 import { HEADROOM_BYTES } from "../base/packet.ts";
-import { type Instant, MILLISECOND, NEVER } from "../base/time.ts";
+import { type Instant, NEVER } from "../base/time.ts";
 import { IpProtocol } from "../wire/ip_header.ts";
 import { seqAdd, seqDiff, seqGt } from "../wire/seq.ts";
 import { ACK, emitTcp, FIN, PSH, RST, SYN, tcpHeaderLength } from "../wire/tcp.ts";
@@ -20,6 +20,7 @@ import { EVER_RETRANSMITTED, LOST, RETRANSMITTED } from "./retransmit_queue.ts";
 import type { Tcb } from "./tcb.ts";
 import { TcpState } from "./state.ts";
 import type { Tcp } from "./tcp.ts";
+import { timestamp } from "./timestamps.ts";
 import { advertiseWindow } from "./window.ts";
 
 /** Which counter a retransmission belongs to. */
@@ -52,12 +53,13 @@ export function output(t: Tcb, now: Instant): void {
     default:
       return;
   }
-  if (t.ackNow) sendAck(t, now);
+  // If there is no packet for the acknowledgment now it is tried again a little later.
+  if (t.ackNow && !sendAck(t, now)) t.delayedAckAt = now + t.tcp.options.delayedAck;
 }
 
-/** Sends a bare acknowledgment at once. */
-export function sendAck(t: Tcb, now: Instant): void {
-  sendSegment(t, ACK, t.sndNxt, 0, 0, now);
+/** Sends a bare acknowledgment at once; false if there was no packet to be had. */
+export function sendAck(t: Tcb, now: Instant): boolean {
+  return sendSegment(t, ACK, t.sndNxt, 0, 0, now);
 }
 
 /** Sends a SYN, or in SYN-RECEIVED a SYN-ACK. */
@@ -116,7 +118,10 @@ function retransmit(t: Tcb, i: number, kind: RetransmitKind, now: Instant): bool
   const end = queue.end(i);
   const fin = t.finSent && end === seqAdd(t.sndFin, 1);
   const length = seqDiff(end, seq) - (fin ? 1 : 0);
-  if (!sendSegment(t, fin ? ACK | FIN : ACK | PSH, seq, seqDiff(seq, t.sndUna), length, now)) return false;
+  if (!sendSegment(t, fin ? ACK | FIN : ACK | PSH, seq, seqDiff(seq, t.sndUna), length, now)) {
+    t.retransmitHint = Math.min(t.retransmitHint, i);
+    return false;
+  }
   queue.setFlags(i, queue.flags(i) | RETRANSMITTED | EVER_RETRANSMITTED);
   queue.setDepartAt(i, t.departAt);
   t.retransmittedBytes += seqDiff(end, seq);
@@ -139,7 +144,7 @@ function isHeldBack(t: Tcb): boolean {
 function sendData(t: Tcb, now: Instant): void {
   if (t.finSent) return;
   const idle = now - t.lastSentAt;
-  if (!t.hasOutstanding && t.sendRing.length > 0 && t.lastSentAt > 0 && idle > t.rtt.rto) {
+  if (!t.hasOutstanding && t.sendRing.length > 0 && idle > t.rtt.rto) {
     t.congestion.onIdle(idle, t.rtt.rto);
   }
   t.cwndLimited = false;
@@ -147,7 +152,7 @@ function sendData(t: Tcb, now: Instant): void {
     const unsent = seqDiff(t.sndEnd, t.sndNxt);
     if (unsent === 0 && !t.finQueued) return;
     if (isHeldBack(t)) return;
-    const usable = seqDiff(seqAdd(t.sndUna, t.sndWnd), t.sndNxt);
+    const usable = usableWindow(t);
     let length = Math.min(unsent, t.mss);
     if (usable <= 0 || usable < length) {
       // RFC 9293 section 3.8.6.2.1: less than a segment only if it is half of what the peer ever offered.
@@ -168,6 +173,22 @@ function sendData(t: Tcb, now: Instant): void {
     if (!sendNew(t, length, length === unsent, fin, now)) return;
     if (fin) return;
   }
+}
+
+/** Bytes that the peer's window has room for beyond SND.NXT; negative if the peer has taken room back. */
+function usableWindow(t: Tcb): number {
+  return seqDiff(seqAdd(t.sndUna, t.sndWnd), t.sndNxt);
+}
+
+/**
+ * The override of the silly window rule (RFC 9293 section 3.8.6.2.1): a small window has stayed as it is, so what fits
+ * into it is sent.
+ *
+ * @returns false if the window has no room at all
+ */
+export function sendIntoSmallWindow(t: Tcb, now: Instant): boolean {
+  const length = Math.min(usableWindow(t), t.unsentBytes, t.mss);
+  return length > 0 && sendNew(t, length, length === t.unsentBytes, false, now);
 }
 
 function sendNew(t: Tcb, length: number, last: boolean, fin: boolean, now: Instant): boolean {
@@ -254,11 +275,6 @@ function sendSegment(
   const reason = tcp.network.output(p, ip, now);
   if (reason !== DropReason.None) tcp.network.drop(p, reason, now);
   return true;
-}
-
-/** TSval for a segment that departs at `departAt`: a clock of 1 ms with an offset of the connection's own. */
-export function timestamp(t: Tcb, departAt: Instant): number {
-  return (Math.floor(departAt / MILLISECOND) + t.tsOffset) | 0;
 }
 
 /**

@@ -33,6 +33,11 @@ export class Reassembly {
     return n;
   }
 
+  /** True if something at or beyond `seq` has come. */
+  reaches(seq: number): boolean {
+    return this.#count > 0 && seqGt(this.#cells![3 * this.#count - 2]!, seq);
+  }
+
   /** Notes that `[left, right)` has come; false if there is no room to remember it. */
   add(left: number, right: number): boolean {
     const cells = this.#cells ??= new Int32Array(3 * REASSEMBLY_RANGES);
@@ -57,7 +62,7 @@ export class Reassembly {
     }
     cells[3 * first] = newLeft;
     cells[3 * first + 1] = newRight;
-    cells[3 * first + 2] = ++this.#recency;
+    cells[3 * first + 2] = this.#recency = (this.#recency + 1) | 0;
     return true;
   }
 
@@ -84,16 +89,20 @@ export class Reassembly {
    */
   blocks(edges: Int32Array, most: number): number {
     const n = Math.min(most, this.#count);
-    let below = 0x7fffffff;
+    let last = -1;
     for (let k = 0; k < n; k++) {
+      // Each time the range that grew next before the last one; ages, since recency itself wraps.
       let best = -1;
+      let bestAge = Infinity;
       for (let i = 0; i < this.#count; i++) {
-        const recency = this.#cells![3 * i + 2]!;
-        if (recency < below && (best < 0 || recency > this.#cells![3 * best + 2]!)) best = i;
+        const age = (this.#recency - this.#cells![3 * i + 2]!) >>> 0;
+        if (age <= last || age >= bestAge) continue;
+        best = i;
+        bestAge = age;
       }
       edges[2 * k] = this.#cells![3 * best]!;
       edges[2 * k + 1] = this.#cells![3 * best + 1]!;
-      below = this.#cells![3 * best + 2]!;
+      last = bestAge;
     }
     return n;
   }

@@ -16,7 +16,7 @@
  */
 
 import type { Instant } from "../base/time.ts";
-import { seqDiff, seqGt, seqLe } from "../wire/seq.ts";
+import { seqAdd, seqDiff, seqGt, seqLe, seqLt } from "../wire/seq.ts";
 import { CongestionSignal } from "./congestion/control.ts";
 import { retransmitHead, RetransmitKind } from "./output.ts";
 import { LOST, RETRANSMITTED } from "./retransmit_queue.ts";
@@ -30,16 +30,24 @@ export function onDupAck(t: Tcb, now: Instant): void {
   t.counters.dupAcksIn++;
   if (t.dupAcks < 1 << 30) t.dupAcks++;
   if (t.recovery !== RecoveryState.Open || t.dupAcks !== DUP_THRESH) return;
-  // RFC 6582 section 3.2 step 1: after a timeout, duplicates of what was sent before it begin nothing.
-  if (t.recover !== t.iss && !seqGt(t.sndUna, t.recover)) return;
-  const sample = t.tcp.sample;
-  sample.now = now;
-  sample.priorInFlightBytes = seqDiff(t.sndNxt, t.sndUna);
-  sample.inFlightBytes = t.inFlightBytes;
-  t.congestion.onCongestion(CongestionSignal.Loss, sample);
+  // RFC 6582 section 3.2 step 1: duplicates of what was sent before the last episode ended begin nothing.
+  if (!seqGt(t.sndUna, t.recover)) return;
+  signalCongestion(t, CongestionSignal.Loss, now);
   t.recovery = RecoveryState.Recovery;
   t.recover = t.sndNxt;
   retransmitHead(t, RetransmitKind.Fast, now);
+}
+
+/**
+ * Tells the congestion control. FlightSize does not count what limited transmit has sent beyond the congestion window
+ * (RFC 5681 section 3.2 step 2).
+ */
+function signalCongestion(t: Tcb, signal: CongestionSignal, now: Instant): void {
+  const sample = t.tcp.sample;
+  sample.now = now;
+  sample.priorInFlightBytes = Math.min(seqDiff(t.sndNxt, t.sndUna), t.congestion.cwnd);
+  sample.inFlightBytes = t.inFlightBytes;
+  t.congestion.onCongestion(signal, sample);
 }
 
 /**
@@ -49,13 +57,16 @@ export function onDupAck(t: Tcb, now: Instant): void {
  */
 export function onNewAck(t: Tcb, segments: number, now: Instant): void {
   const sample = t.tcp.sample;
+  const pastRecover = seqLe(t.recover, t.sndUna);
+  // Kept within reach, so that the comparison means something however much is sent without loss.
+  if (seqLt(t.recover, t.sndUna)) t.recover = seqAdd(t.sndUna, -1);
   switch (t.recovery) {
     case RecoveryState.Open:
       t.dupAcks = 0;
       t.congestion.onAck(sample);
       return;
     case RecoveryState.Recovery:
-      if (seqLe(t.recover, t.sndUna)) {
+      if (pastRecover) {
         t.dupAcks = 0;
         t.recovery = RecoveryState.Open;
         sample.inFlightBytes = t.inFlightBytes;
@@ -68,7 +79,7 @@ export function onNewAck(t: Tcb, segments: number, now: Instant): void {
       return;
     case RecoveryState.Loss:
       t.dupAcks = 0;
-      if (seqLe(t.recover, t.sndUna)) t.recovery = RecoveryState.Open;
+      if (pastRecover) t.recovery = RecoveryState.Open;
       t.congestion.onAck(sample);
       return;
   }
@@ -76,13 +87,9 @@ export function onNewAck(t: Tcb, segments: number, now: Instant): void {
 
 /** The retransmission timer ran out on data (RFC 6298 section 5, RFC 5681 section 3.1). */
 export function onRetransmissionTimeout(t: Tcb, now: Instant): void {
-  const sample = t.tcp.sample;
-  sample.now = now;
-  sample.priorInFlightBytes = seqDiff(t.sndNxt, t.sndUna);
-  sample.inFlightBytes = t.inFlightBytes;
   // RFC 5681 section 3.1: ssthresh is lowered once for a segment, not for each further timeout of it.
   const again = t.recovery === RecoveryState.Loss && t.retries > 1;
-  t.congestion.onCongestion(again ? CongestionSignal.TimeoutAgain : CongestionSignal.Timeout, sample);
+  signalCongestion(t, again ? CongestionSignal.TimeoutAgain : CongestionSignal.Timeout, now);
   t.recover = t.sndNxt;
   t.recovery = RecoveryState.Loss;
   t.dupAcks = 0;
@@ -97,5 +104,5 @@ export function onRetransmissionTimeout(t: Tcb, now: Instant): void {
   t.counters.timeouts++;
   t.rtt.timedOut();
   retransmitHead(t, RetransmitKind.Timeout, now);
-  t.rtoAt = now + t.rtt.rto;
+  t.rtoAt = Math.max(now, t.departAt) + t.rtt.rto;
 }

@@ -20,12 +20,12 @@ import type { Instant } from "../base/time.ts";
 import { IpAddr } from "../wire/ip_addr.ts";
 import { IpHeader } from "../wire/ip_header.ts";
 import { seqAdd, seqDiff, seqGt } from "../wire/seq.ts";
-import { ACK, FIN, parseTcp, RST, SYN, TcpHeader } from "../wire/tcp.ts";
+import { ACK, parseTcp, RST, SYN, TcpHeader } from "../wire/tcp.ts";
 import { destroyConnection } from "./close.ts";
 import { AckSample } from "./congestion/control.ts";
 import { makeCongestionControl } from "./congestion/registry.ts";
 import { listenInput, startConnect, synSentInput } from "./handshake.ts";
-import { segmentInput } from "./input.ts";
+import { dataInput, segmentInput } from "./input.ts";
 import { TcpListener } from "./listener.ts";
 import type { TcpNetwork } from "./network.ts";
 import { DEFAULT_TCP_OPTIONS, type TcpOptions } from "./options.ts";
@@ -115,11 +115,10 @@ export class Tcp {
     let reason: DropReason;
     if (t.state === TcpState.SynSent) {
       reason = synSentInput(t, now);
-      if (reason === DropReason.None && isSynchronized(t.state) && (s.payloadLength > 0 || (s.flags & FIN) !== 0)) {
+      if (reason === DropReason.None && isSynchronized(t.state)) {
         // Data and FIN in the SYN-ACK are taken like any other.
-        s.flags &= ~SYN;
         s.seq = seqAdd(s.seq, 1);
-        reason = segmentInput(t, p, now);
+        reason = dataInput(t, p, now);
       }
     } else {
       reason = segmentInput(t, p, now);
@@ -132,7 +131,8 @@ export class Tcp {
   #mayReopen(t: Tcb): boolean {
     const s = this.segment;
     if ((s.flags & (SYN | ACK | RST)) !== SYN) return false;
-    if (this.#findListener(this.segmentIp, s.dstPort) === null) return false;
+    const listener = this.#findListener(this.segmentIp, s.dstPort);
+    if (listener === null || listener.isFull) return false;
     if (t.timestampsOn && s.hasTimestamps && s.tsVal !== t.tsRecent) return seqDiff(s.tsVal, t.tsRecent) > 0;
     return seqGt(s.seq, t.rcvNxt);
   }
@@ -146,13 +146,10 @@ export class Tcp {
     }
     const isRequest = (s.flags & (SYN | ACK | RST)) === SYN;
     if (!isRequest || listener.isFull) return listenInput(this, null, listener.isFull, now);
-    const t = this.#make(
-      new IpAddr(ip.dst0, ip.dst1, ip.dst2, ip.dst3),
-      s.dstPort,
-      new IpAddr(ip.src0, ip.src1, ip.src2, ip.src3),
-      s.srcPort,
-      this.options.congestion,
-    );
+    const local = new IpAddr(ip.dst0, ip.dst1, ip.dst2, ip.dst3);
+    const remote = new IpAddr(ip.src0, ip.src1, ip.src2, ip.src3);
+    if (this.network.mtuTo(remote) === 0) return DropReason.NoRoute;
+    const t = this.#make(local, s.dstPort, remote, s.srcPort, this.options.congestion);
     if (t === null) return DropReason.TcpBacklog;
     this.#issFloor = issFloor;
     listener.onOpening(t);

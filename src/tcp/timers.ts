@@ -9,8 +9,8 @@
 
 import { SocketErrorKind } from "../base/errors.ts";
 import { type Instant, NEVER } from "../base/time.ts";
-import { destroyConnection } from "./close.ts";
-import { sendSyn, sendWindowProbe } from "./output.ts";
+import { abortConnection, destroyConnection } from "./close.ts";
+import { sendIntoSmallWindow, sendSyn, sendWindowProbe } from "./output.ts";
 import { onRetransmissionTimeout } from "./recovery.ts";
 import { TcpState } from "./state.ts";
 import type { Tcb } from "./tcb.ts";
@@ -35,7 +35,13 @@ export function runTimers(t: Tcb, now: Instant): void {
   if (t.rtoAt <= now) retransmissionTimeout(t, now);
 }
 
-/** RFC 9293 section 3.8.6.1: probe for as long as the peer answers, doubling the interval. */
+/** Unanswered or not, so often is a closed window probed for an application that is gone; as Linux. */
+const ORPHAN_PROBES = 8;
+
+/**
+ * The window has been too small for a while: send what fits, or if nothing does probe (RFC 9293 section 3.8.6.1), for as
+ * long as the peer answers and the application is there, doubling the interval.
+ */
 function probeWindow(t: Tcb, now: Instant): void {
   t.persistAt = NEVER;
   if (t.hasOutstanding || (t.unsentBytes === 0 && !(t.finQueued && !t.finSent))) return;
@@ -43,6 +49,11 @@ function probeWindow(t: Tcb, now: Instant): void {
     destroyConnection(t, now, SocketErrorKind.TimedOut, `the peer did not answer ${t.retries} window probes`);
     return;
   }
+  if (t.orphaned && t.persistBackoff >= ORPHAN_PROBES) {
+    abortConnection(t, now, SocketErrorKind.TimedOut, "the peer kept its window closed after the connection was");
+    return;
+  }
+  if (sendIntoSmallWindow(t, now)) return;
   t.retries++;
   t.persistBackoff++;
   sendWindowProbe(t, now);

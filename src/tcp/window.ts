@@ -4,10 +4,12 @@
  * The right edge never moves back (RFC 9293 section 3.8.6: shrinking is discouraged), and it moves forward only by a
  * step worth having: a full segment or half the buffer (section 3.8.6.2.2, silly window avoidance).
  *
+ * Always holds: what has been offered and not been used has room in the receive buffer.
+ *
  * @module
  */
 
-import { seqAdd, seqDiff } from "../wire/seq.ts";
+import { seqAdd, seqDiff, seqMax } from "../wire/seq.ts";
 import type { Tcb } from "./tcb.ts";
 
 /** Shift count to announce for a receive buffer of `bufferBytes` (RFC 7323 section 2.3). */
@@ -22,12 +24,9 @@ export function receiveWindow(t: Tcb): number {
   return Math.max(0, seqDiff(t.rcvAdv, t.rcvNxt));
 }
 
-/** How far the right edge may be moved now, counted from rcvNxt. */
-function openWindow(t: Tcb): number {
-  const current = receiveWindow(t);
-  const free = t.receiveRing.room;
-  const step = Math.min(t.receiveRing.capacity >> 1, t.localMss);
-  return free - current >= step ? Math.max(free, current) : current;
+/** The least that the right edge moves by: a full segment or half the buffer, and what the scaled field can tell. */
+function leastStep(t: Tcb): number {
+  return Math.max(Math.min(t.receiveRing.capacity >> 1, t.localMss), 1 << t.rcvWndShift);
 }
 
 /**
@@ -38,12 +37,13 @@ function openWindow(t: Tcb): number {
 export function advertiseWindow(t: Tcb, scaled: boolean): number {
   const shift = scaled ? t.rcvWndShift : 0;
   const current = receiveWindow(t);
-  const open = openWindow(t);
-  // A window that grows is rounded down; one that stays is rounded up, so that rounding does not shrink it.
-  let field = open > current ? open >>> shift : (current + (1 << shift) - 1) >>> shift;
-  if (open > current && field << shift < current) field = (current + (1 << shift) - 1) >>> shift;
+  const free = t.receiveRing.room;
+  let field = (free - current >= leastStep(t) ? free : current) >>> shift;
+  // Rounded up where rounding down would take something back, as long as the buffer has room for that. Where it has
+  // not, the field says a little less than is still taken (RFC 7323 section 2.4): rcvAdv stays where it was.
+  if (field << shift < current && (field + 1) << shift <= free) field++;
   if (field > 0xffff) field = 0xffff;
-  t.rcvAdv = seqAdd(t.rcvNxt, field << shift);
+  t.rcvAdv = seqMax(t.rcvAdv, seqAdd(t.rcvNxt, field << shift));
   return field;
 }
 
@@ -53,6 +53,6 @@ export function shouldUpdateWindow(t: Tcb): boolean {
   const gain = Math.min(t.receiveRing.room, 0xffff << t.rcvWndShift) - current;
   if (gain <= 0) return false;
   // A peer that may be waiting for room hears of the first useful step; otherwise acknowledgments carry the news.
-  const step = Math.min(t.receiveRing.capacity >> 1, t.localMss);
-  return current < 2 * t.localMss ? gain >= step : gain >= t.receiveRing.capacity >> 1;
+  const step = leastStep(t);
+  return current < 2 * step ? gain >= step : gain >= t.receiveRing.capacity >> 1;
 }

@@ -370,9 +370,11 @@ function icmpv6Text(h: IcmpHeader, quoted: Quoted): string {
       return `packet too big, mtu ${h.id * 0x10000 + h.seq}`;
     case Icmpv6Type.TimeExceeded:
       if (h.code > 1) break;
-      return h.code === 0 ? `time exceeded in-transit for ${quoted.destination}` : "ip6 reassembly time exceeded";
+      return h.code === 0
+        ? `time exceeded in-transit for ${quoted.destination}`
+        : "time exceeded in-transit (reassembly)";
     case Icmpv6Type.ParameterProblem: {
-      const what = ["header field", "next header", "option"][h.code];
+      const what = ["erroneous", "next header", "option"][h.code];
       if (what === undefined) break;
       return `parameter problem, ${what} - octet ${h.id * 0x10000 + h.seq}`;
     }

@@ -48,12 +48,10 @@ export class IpAddr {
    * @throws {TypeError} if the text is no IP address
    */
   static parse(text: string): IpAddr {
-    if (ipaddr.IPv4.isValidFourPartDecimal(text)) {
-      const [a, b, c, d] = ipaddr.IPv4.parse(text).octets as [number, number, number, number];
-      return IpAddr.v4((a << 24) | (b << 16) | (c << 8) | d);
-    }
-    if (text.includes(":") && !text.includes("%") && ipaddr.IPv6.isValid(text)) {
-      const p = ipaddr.IPv6.parse(text).parts;
+    if (ipaddr.IPv4.isValidFourPartDecimal(text)) return IpAddr.v4(parseV4(text));
+    const groups = text.includes("%") ? "" : hexGroups(text);
+    if (groups.includes(":") && ipaddr.IPv6.isValid(groups)) {
+      const p = ipaddr.IPv6.parse(groups).parts;
       const word = (i: number): number => (p[i]! << 16) | p[i + 1]!;
       return new IpAddr(word(0), word(2), word(4), word(6));
     }
@@ -92,6 +90,24 @@ export class IpAddr {
     for (const w of [this.w0, this.w1, this.w2, this.w3]) parts.push(w >>> 16, w & 0xffff);
     return new ipaddr.IPv6(parts).toRFC5952String();
   }
+}
+
+/** The 32 bits of a dotted address that is known to be valid. */
+function parseV4(text: string): number {
+  const [a, b, c, d] = ipaddr.IPv4.parse(text).octets as [number, number, number, number];
+  return (a << 24) | (b << 16) | (c << 8) | d;
+}
+
+/**
+ * IPv6 text with a dotted end (`64:ff9b::192.0.2.33`) written in hexadecimal groups alone. The library takes octal and
+ * hexadecimal there, and `::192.0.2.33` for a mapped address.
+ */
+function hexGroups(text: string): string {
+  const end = text.lastIndexOf(":") + 1;
+  const dotted = text.slice(end);
+  if (!ipaddr.IPv4.isValidFourPartDecimal(dotted)) return dotted.includes(".") ? "" : text;
+  const word = parseV4(dotted);
+  return `${text.slice(0, end)}${(word >>> 16).toString(16)}:${(word & 0xffff).toString(16)}`;
 }
 
 /** True if a mapped address with these first three words is IPv4. */

@@ -62,33 +62,37 @@ const operation = fc.oneof(
 
 Deno.test("deadline heap: behaves as a sorted array", () => {
   fc.assert(
-    fc.property(fc.integer({ min: 0, max: 8 }), fc.array(operation, { maxLength: 150 }), (capacity, operations) => {
-      const heap = new DeadlineHeap(capacity);
-      const model = new SortedDeadlines();
-      for (const op of operations) {
-        if (op.kind === "set") {
-          heap.set(op.id, op.at);
-          model.set(op.id, op.at);
-        } else if (op.kind === "clear") {
-          heap.clear(op.id);
-          model.clear(op.id);
-        } else {
-          assertStrictEquals(heap.popDue(op.at), model.popDue(op.at));
+    fc.property(
+      fc.integer({ min: 0, max: 8 }),
+      fc.array(operation, { maxLength: 150, size: "max" }),
+      (capacity, operations) => {
+        const heap = new DeadlineHeap(capacity);
+        const model = new SortedDeadlines();
+        for (const op of operations) {
+          if (op.kind === "set") {
+            heap.set(op.id, op.at);
+            model.set(op.id, op.at);
+          } else if (op.kind === "clear") {
+            heap.clear(op.id);
+            model.clear(op.id);
+          } else {
+            assertStrictEquals(heap.popDue(op.at), model.popDue(op.at));
+          }
+          assertStrictEquals(heap.size, model.size);
+          assertStrictEquals(heap.nextAt(), model.nextAt());
+          assertStrictEquals(heap.nextId(), model.nextId());
+          assertStrictEquals(heap.get(op.id), model.get(op.id));
         }
-        assertStrictEquals(heap.size, model.size);
-        assertStrictEquals(heap.nextAt(), model.nextAt());
-        assertStrictEquals(heap.nextId(), model.nextId());
-        assertStrictEquals(heap.get(op.id), model.get(op.id));
-      }
-      const rest: number[] = [];
-      const expected: number[] = [];
-      while (model.size > 0) {
-        rest.push(heap.popDue(2 ** 53));
-        expected.push(model.popDue(2 ** 53));
-      }
-      assertEquals(rest, expected);
-      assertStrictEquals(heap.size, 0);
-    }),
+        const rest: number[] = [];
+        const expected: number[] = [];
+        while (model.size > 0) {
+          rest.push(heap.popDue(2 ** 53));
+          expected.push(model.popDue(2 ** 53));
+        }
+        assertEquals(rest, expected);
+        assertStrictEquals(heap.size, 0);
+      },
+    ),
     { numRuns: 300 },
   );
 });

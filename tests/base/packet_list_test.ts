@@ -11,7 +11,7 @@ import { PacketList } from "../../src/base/packet_list.ts";
 
 Deno.test("packet list: behaves as an array, and counts packets and bytes", () => {
   const pool = new PacketPool(1000);
-  fc.assert(fc.property(fc.array(fc.integer({ min: -40, max: 60 }), { maxLength: 100 }), (steps) => {
+  fc.assert(fc.property(fc.array(fc.integer({ min: -40, max: 60 }), { maxLength: 100, size: "max" }), (steps) => {
     const list = new PacketList();
     const model: Packet[] = [];
     for (const step of steps) {

@@ -43,29 +43,35 @@ Deno.test("packet pool: freeing a packet twice throws and changes nothing", () =
 });
 
 Deno.test("packet pool: any sequence of takes and frees keeps the books", () => {
-  fc.assert(fc.property(fc.nat(70), fc.array(fc.integer({ min: -3, max: 70 }), { maxLength: 200 }), (limit, steps) => {
-    const pool = new PacketPool(limit, 64);
-    const held: Packet[] = [];
-    for (const step of steps) {
-      if (step < 0 || held.length === 0) {
-        const p = pool.acquire(0);
-        assertStrictEquals(p === null, held.length === limit);
-        if (p !== null) {
-          assert(!held.includes(p) && !p.free);
-          held.push(p);
+  fc.assert(
+    fc.property(
+      fc.nat(70),
+      fc.array(fc.integer({ min: -3, max: 70 }), { maxLength: 200, size: "max" }),
+      (limit, steps) => {
+        const pool = new PacketPool(limit, 64);
+        const held: Packet[] = [];
+        for (const step of steps) {
+          if (step < 0 || held.length === 0) {
+            const p = pool.acquire(0);
+            assertStrictEquals(p === null, held.length === limit);
+            if (p !== null) {
+              assert(!held.includes(p) && !p.free);
+              held.push(p);
+            }
+          } else {
+            const [p] = held.splice(step % held.length, 1);
+            pool.release(p!);
+            assert(p!.free);
+          }
+          assertStrictEquals(pool.inUse, held.length);
         }
-      } else {
-        const [p] = held.splice(step % held.length, 1);
-        pool.release(p!);
-        assert(p!.free);
-      }
-      assertStrictEquals(pool.inUse, held.length);
-    }
-  }));
+      },
+    ),
+  );
 });
 
 Deno.test("packet pool: slots do not overlap, and views agree, for any slot size", () => {
-  for (const slotBytes of [1, 63, 64, 100, 1500, SLOT_BYTES]) {
+  for (const slotBytes of [1, 63, 64, 100, 1500, SLOT_BYTES, 9000]) {
     const pool = new PacketPool(70, slotBytes);
     const packets = Array.from({ length: 70 }, () => pool.acquire(0)!);
     packets.forEach((p, i) => {

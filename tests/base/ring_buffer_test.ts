@@ -60,7 +60,7 @@ Deno.test("ring buffer: behaves as a plain array", () => {
   fc.assert(
     fc.property(
       fc.oneof(fc.integer({ min: 1, max: 9 }), fc.integer({ min: 60, max: 160 })),
-      fc.array(operation, { maxLength: 80 }),
+      fc.array(operation, { maxLength: 80, size: "max" }),
       (capacity, operations) => {
         const ring = new RingBuffer(capacity);
         const model = new PlainRing(capacity);

@@ -163,6 +163,16 @@ Deno.test("rng: every bit is set half of the time, and successive numbers do not
   assertAlmostEquals(product / n, 0, 4 / 12 / Math.sqrt(n));
 });
 
+Deno.test("rng: unit is made of the high bits of two draws, 53 in all", () => {
+  const a = new Rng(4);
+  const b = new Rng(4);
+  for (let i = 0; i < 1000; i++) {
+    const high = BigInt(b.u32()) >> 5n;
+    const low = BigInt(b.u32()) >> 6n;
+    assertStrictEquals(a.unit() * 2 ** 53, Number(high << 26n | low));
+  }
+});
+
 Deno.test("rng: below stays below, also for the largest bounds", () => {
   const rng = new Rng(3);
   for (const n of [1, 2, 3, 2 ** 31, 2 ** 32 - 1, 2 ** 32]) {

@@ -165,13 +165,14 @@ for (const { name, here, there, router, other } of families) {
     const bench = new Bench();
     const socket = bench.open(there);
     socket.send(1, 0, 64, 0);
-    const answer = (src: string, id: number, seq: number): void =>
-      bench.input(icmpPacket(bench.network.pool, { src, dst: here, type: reply, id, seq }), 5);
+    const answer = (src: string, id: number, seq: number, dst = here): void =>
+      bench.input(icmpPacket(bench.network.pool, { src, dst, type: reply, id, seq }), 5);
     answer(other, socket.id, 1);
     answer(there, (socket.id + 1) & 0xffff, 1);
     answer(there, socket.id, 2);
     answer(there, socket.id, 1 + PING_SLOTS);
-    assertEquals(bench.network.drops.toJSON(), { "icmp-ignored": 4 });
+    answer(there, socket.id, 1, other);
+    assertEquals(bench.network.drops.toJSON(), { "icmp-ignored": 5 });
     answer(there, socket.id, 1);
     answer(there, socket.id, 1);
     assertEquals([socket.receive()?.duplicate, socket.receive()?.duplicate], [false, true]);

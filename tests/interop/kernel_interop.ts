@@ -109,8 +109,9 @@ async function setUp(): Promise<void> {
       : `encap ip6 id ${u.vni} dst ${u.local} csum`;
     await ip(`-n ${B} addr add ${u.inner4[1]}/24 dev vx0`);
     await ip(`-n ${B} -6 addr add ${u.inner6[1]}/64 dev vx0 nodad`);
-    await ip(`-n ${B} route add ${u.inner4[0]}/32 ${encap} dev vx0`);
-    await ip(`-n ${B} -6 route add ${u.inner6[0]}/128 ${encap} dev vx0`);
+    // src: vx0 has addresses of both underlays, and ours answers only the right one.
+    await ip(`-n ${B} route add ${u.inner4[0]}/32 ${encap} dev vx0 src ${u.inner4[1]}`);
+    await ip(`-n ${B} -6 route add ${u.inner6[0]}/128 ${encap} dev vx0 src ${u.inner6[1]}`);
   }
 }
 

@@ -34,7 +34,7 @@ for (const family of [4, 6] as const) {
 
   Deno.test(`handshake IPv${family}: passive open with all options, MSS less the timestamps`, () => {
     const h = new TcpTrace({}, family);
-    const t = h.established({ sackOk: true, ts: [100, 0], wscale: 7, mss: 9000, win: 1000 });
+    const t = h.established({ sackOk: true, ts: true, wscale: 7, mss: 9000, win: 1000 });
     assertEquals([t.state, t.timestampsOn, t.sackOn, t.sndWndShift], [TcpState.Established, true, true, 7]);
     assertEquals(t.mss, mss - 12);
     assertEquals(t.sndWnd, 1000 << 7);
@@ -60,7 +60,7 @@ Deno.test("handshake: an option is used only if both SYNs carry it", () => {
 for (const announced of [0, 1, 12, 48, 65535]) {
   Deno.test(`handshake: MSS ${announced} with timestamps still moves data in packets within the MTU`, () => {
     const h = new TcpTrace();
-    const t = h.established({ mss: announced, ts: [1, 0] });
+    const t = h.established({ mss: announced, ts: true });
     t.write(new Uint8Array(3000), 0, 3000);
     const sent = h.all();
     assert(sent.length > 0 && sent.length <= 200);

@@ -24,7 +24,10 @@ export const i32: fc.Arbitrary<number> = fc.oneof(
   { weight: 1, arbitrary: fc.constantFrom(0, 1, -1, 0x7fffffff, -0x80000000) },
 );
 /** A payload of 0 to 99 bytes, of odd and even length. */
-export const payload: fc.Arbitrary<Uint8Array<ArrayBuffer>> = fc.uint8Array({ maxLength: 99 }) as fc.Arbitrary<
+export const payload: fc.Arbitrary<Uint8Array<ArrayBuffer>> = fc.uint8Array({
+  maxLength: 99,
+  size: "max",
+}) as fc.Arbitrary<
   Uint8Array<ArrayBuffer>
 >;
 

@@ -44,7 +44,8 @@ function packet(
   ip.protocol = protocol;
   ip.payloadLength = headerLength + payload.length;
   const l4 = ipHeaderBytes(ip.version);
-  const bytes = new Uint8Array(l4 + ip.payloadLength);
+  // Memory that held something else, as a pooled slot does.
+  const bytes = new Uint8Array(l4 + ip.payloadLength).fill(0xa5);
   const view = new DataView(bytes.buffer);
   bytes.set(payload, l4 + headerLength);
   emit(view, l4, bytes.length);

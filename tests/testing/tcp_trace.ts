@@ -19,6 +19,7 @@ import { SocketErrorKind } from "../../src/base/errors.ts";
 import { Tcb } from "../../src/tcp/tcb.ts";
 import { Tcp, type TcpConnectOptions } from "../../src/tcp/tcp.ts";
 import { TcpListener } from "../../src/tcp/listener.ts";
+import { checksumFinish, checksumSum } from "../../src/wire/checksum.ts";
 import { IpAddr } from "../../src/wire/ip_addr.ts";
 import { IpHeader, ipHeaderBytes, IpProtocol } from "../../src/wire/ip_header.ts";
 import { seqDiff } from "../../src/wire/seq.ts";
@@ -36,6 +37,7 @@ import {
   tcpHeaderLength,
   URG,
 } from "../../src/wire/tcp.ts";
+import { checkInvariants } from "./tcp_invariants.ts";
 
 const FLAG_LETTERS: readonly (readonly [string, number])[] = [
   ["F", FIN],
@@ -62,6 +64,8 @@ export interface Segment {
   sack?: [number, number][];
   /** Data as text; sets `len`. */
   data?: string;
+  /** Urgent pointer. */
+  urgent?: number;
   /** Expected time in ms, when it is to be checked. */
   at?: number;
 }
@@ -97,9 +101,17 @@ export class TcpTrace implements TcpNetwork {
   mtu = 1500;
   /** Backlog that the queueing discipline claims. */
   backlog = 0;
+  /** Packets that may be taken from the pool before it says that there are none. */
+  packetsLeft = Infinity;
+  /** What the layers below say to each packet. */
+  outputReason: DropReason = DropReason.None;
   readonly #caught: Caught[] = [];
   readonly #ip = new IpHeader();
   readonly #header = new TcpHeader();
+  #written = 0;
+  #read = 0;
+  #peerTimestamps = false;
+  #lastTsVal = 0;
   localPort = 80;
   remotePort = 40000;
 
@@ -110,6 +122,8 @@ export class TcpTrace implements TcpNetwork {
   }
 
   acquire(): Packet | null {
+    if (this.packetsLeft <= 0) return null;
+    this.packetsLeft--;
     return this.pool.acquire();
   }
   release(p: Packet): void {
@@ -134,6 +148,7 @@ export class TcpTrace implements TcpNetwork {
 
   output(p: Packet, ip: IpHeader, now: Instant): DropReason {
     assertEquals(p.end - p.start + ipHeaderBytes(ip.version) <= this.mtu, true, "packet larger than the MTU");
+    if (this.outputReason !== DropReason.None) return this.outputReason;
     const h = this.#header;
     assertEquals(parseTcp(p.view, p.start, p.end, ip, h), DropReason.None);
     const segment: Segment = {
@@ -144,6 +159,7 @@ export class TcpTrace implements TcpNetwork {
       sackOk: h.sackPermitted,
       ts: h.hasTimestamps ? [h.tsVal, h.tsEcr] : false,
     };
+    this.#lastTsVal = h.tsVal;
     if ((h.flags & ACK) !== 0) segment.ack = seqDiff(h.ack, PEER_ISS);
     if (h.mss >= 0) segment.mss = h.mss;
     if (h.windowScale >= 0) segment.wscale = h.windowScale;
@@ -151,7 +167,11 @@ export class TcpTrace implements TcpNetwork {
     for (let i = 0; i < h.sackCount; i++) {
       segment.sack.push([seqDiff(h.sackEdges[2 * i]!, PEER_ISS), seqDiff(h.sackEdges[2 * i + 1]!, PEER_ISS)]);
     }
-    segment.data = new TextDecoder().decode(p.bytes.subarray(p.start + h.headerLength, p.end));
+    const bytes = p.bytes.subarray(p.start + h.headerLength, p.end);
+    if (this.#written > 0) {
+      assertEquals(bytes, pattern(segment.seq! - 1, bytes.length), "wrong bytes sent");
+    }
+    segment.data = new TextDecoder().decode(bytes);
     const { data: _, ...rest } = segment;
     this.#caught.push({ at: Math.max(now, p.departAt), segment, text: JSON.stringify(rest) });
     this.pool.release(p);
@@ -172,8 +192,13 @@ export class TcpTrace implements TcpNetwork {
     return t;
   }
 
-  /** Feeds a segment now and lets the TCP answer. */
-  in(segment: Segment, flush = true): void {
+  /**
+   * Feeds a segment now and lets the TCP answer.
+   *
+   * @param flush false to feed further segments before it has its turn
+   * @param mutate may spoil the packet
+   */
+  in(segment: Segment, flush = true, mutate?: (p: Packet) => void): void {
     if (flush) this.flush();
     const p = this.pool.acquire()!;
     const h = this.#header;
@@ -183,26 +208,38 @@ export class TcpTrace implements TcpNetwork {
     h.ack = segment.ack === undefined ? 0 : (TRACE_ISS + segment.ack) | 0;
     h.flags = FLAG_LETTERS.filter(([letter]) => segment.flags.includes(letter)).reduce((sum, [, bit]) => sum | bit, 0);
     h.window = segment.win ?? 65535;
-    h.urgent = 0;
+    h.urgent = segment.urgent ?? 0;
     h.clearOptions();
     if (segment.mss !== undefined) h.mss = segment.mss;
     if (segment.wscale !== undefined) h.windowScale = segment.wscale;
     h.sackPermitted = segment.sackOk ?? false;
-    if (Array.isArray(segment.ts)) {
+    const ts = segment.ts ?? this.#peerTimestamps;
+    if (ts !== false) {
       h.hasTimestamps = true;
-      [h.tsVal, h.tsEcr] = segment.ts;
+      [h.tsVal, h.tsEcr] = ts === true ? [this.peerTsVal, this.#lastTsVal] : ts;
     }
+    for (const edge of (segment.sack ?? []).flat()) h.sackEdges[h.sackCount++] = (TRACE_ISS + edge) | 0;
+    h.sackCount >>= 1;
     const data = segment.data === undefined
-      ? pattern(segment.seq ?? 0, segment.len ?? 0)
+      ? pattern((segment.seq ?? 0) + (segment.flags.includes("S") ? 1 : 0), segment.len ?? 0)
       : new TextEncoder().encode(segment.data);
     p.end = p.start + tcpHeaderLength(h) + data.length;
     p.bytes.set(data, p.end - data.length);
     this.#ip.setAddresses(this.remote, this.local);
     this.#ip.setDefaults(IpProtocol.Tcp, p.length);
     emitTcp(p.view, p.start, p.end, this.#ip, h);
+    mutate?.(p);
     p.l4 = p.start;
     this.tcp.input(p, this.#ip, this.now);
     if (flush) this.flush();
+  }
+
+  /** Makes the TCP checksum of a spoiled packet right again. */
+  fixChecksum(p: Packet): void {
+    if (p.length < 18) return;
+    p.view.setUint16(p.start + 16, 0);
+    const sum = checksumSum(p.view, p.start, p.end, this.#ip.pseudoHeaderSum(IpProtocol.Tcp, p.length));
+    p.view.setUint16(p.start + 16, checksumFinish(sum));
   }
 
   /** Lets the TCP send what it has to say now. */
@@ -211,6 +248,7 @@ export class TcpTrace implements TcpNetwork {
       if (turns > 1000) fail("TCP does not come to rest");
       this.tcp.timeout(this.now);
     }
+    for (const t of this.tcp.connections()) checkInvariants(t);
   }
 
   /** Goes on to `ms` milliseconds, running timers at their times. */
@@ -257,6 +295,12 @@ export class TcpTrace implements TcpNetwork {
     if (this.#caught.length > 0) fail(`unexpected: ${this.#caught.map((c) => c.text).join("\n")}`);
   }
 
+  /** Goes on to `ms` milliseconds, during which nothing may be sent. */
+  quietUntil(ms: number): void {
+    this.until(ms);
+    this.quiet();
+  }
+
   /** Takes everything sent so far. */
   all(): Segment[] {
     this.flush();
@@ -268,18 +312,66 @@ export class TcpTrace implements TcpNetwork {
     assertEquals(this.pool.inUse, 0, "packets leaked");
   }
 
-  /** Opens a connection passively; options as the peer offers them. */
-  established(syn: Partial<Segment> = {}): Tcb {
+  /** The peer's clock for timestamps: 1 ms a tick, its sign bit about to turn. */
+  get peerTsVal(): number {
+    return (0x7fffffff - 100 + Math.floor(this.now / MILLISECOND)) | 0;
+  }
+
+  /**
+   * Opens a connection passively.
+   *
+   * @param syn options that the peer offers and its window; after `ts: true` all its segments carry timestamps
+   * @param rtt round-trip time of the handshake in ms
+   */
+  established(syn: Partial<Segment> = {}, rtt = 0): Tcb {
     const listener = this.listen();
+    this.#peerTimestamps = syn.ts === true;
     this.in({ flags: "S", seq: 0, mss: 1460, ...syn });
-    const { ts } = this.out({ flags: "S.", seq: 0, ack: 1 });
-    const ack: Segment = { flags: ".", seq: 1, ack: 1, win: syn.win ?? 65535 };
-    if (Array.isArray(ts) && Array.isArray(syn.ts)) ack.ts = [syn.ts[0], ts[0]];
-    this.in(ack);
+    this.out({ flags: "S.", seq: 0, ack: 1 });
+    this.pass(rtt);
+    this.in({ flags: ".", seq: 1, ack: 1, win: syn.win ?? 65535 });
     this.quiet();
     const t = listener.accept();
     if (t === null) fail("nothing to accept");
     return t;
+  }
+
+  /** The same actively. */
+  opened(syn: Partial<Segment> = {}, rtt = 0): Tcb {
+    const t = this.connect();
+    this.out({ flags: "S", seq: 0 });
+    this.pass(rtt);
+    this.#peerTimestamps = syn.ts === true;
+    this.in({ flags: "S.", seq: 0, ack: 1, mss: 1460, ...syn });
+    this.out({ flags: ".", seq: 1, ack: 1, len: 0 });
+    this.quiet();
+    return t;
+  }
+
+  /** TSval of the latest segment that was sent. */
+  get lastTsVal(): number {
+    return this.#lastTsVal;
+  }
+
+  /** Writes `length` further bytes of {@linkcode pattern}; all that is sent from then on is compared with it. */
+  write(t: Tcb, length: number): void {
+    assertEquals(t.write(pattern(this.#written, length), 0, length), length);
+    this.#written += length;
+  }
+
+  /** Writes as much of {@linkcode pattern} as there is room for. */
+  fill(t: Tcb): void {
+    this.write(t, t.writableBytes);
+  }
+
+  /** Reads up to `length` bytes (by default all there is), which must go on with {@linkcode pattern}. */
+  read(t: Tcb, length: number = t.readableBytes): number {
+    const out = new Uint8Array(length);
+    const n = t.read(out);
+    // Data fed by `in` begins at its sequence number, and that is 1 for the first byte.
+    assertEquals(out.subarray(0, n), pattern(1 + this.#read, n), "wrong bytes read");
+    this.#read += n;
+    return n;
   }
 
   /** Bits of events raised on `t` since the last call. */

@@ -18,7 +18,7 @@ export enum CongestionSignal {
   Loss,
   /** The retransmission timer ran out. */
   Timeout,
-  /** The retransmission timer ran out again for the same segment: `ssthresh` stays as it is. */
+  /** The retransmission timer ran out again for the same segment, or for a SYN: `ssthresh` stays as it is. */
   TimeoutAgain,
 }
 
@@ -28,7 +28,7 @@ export class AckSample {
   now: Instant = 0;
   /** Bytes newly acknowledged. */
   ackedBytes = 0;
-  /** Bytes in flight before this acknowledgment. */
+  /** Bytes in flight before this acknowledgment; of a congestion, FlightSize (RFC 5681 section 2). */
   priorInFlightBytes = 0;
   /** Bytes in flight after it. */
   inFlightBytes = 0;

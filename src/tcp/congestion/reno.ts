@@ -82,7 +82,7 @@ export class Reno implements CongestionControl {
   onIdle(idle: Duration, rto: Duration): void {
     // RFC 5681 section 4.1 restart, with the decay of RFC 2861: halve for each RTO of idleness.
     const restart = Math.min(this.#initial(), this.cwnd);
-    if (this.ssthresh !== Infinity) this.ssthresh = Math.max(this.ssthresh, 0.75 * this.cwnd);
+    if (this.ssthresh !== Infinity) this.ssthresh = Math.max(this.ssthresh, Math.floor(0.75 * this.cwnd));
     for (let left = idle; left > rto && this.cwnd > restart; left -= rto) this.cwnd = Math.floor(this.cwnd / 2);
     this.cwnd = Math.max(this.cwnd, restart);
   }

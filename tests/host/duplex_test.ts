@@ -1,0 +1,259 @@
+/**
+ * The node:stream view of a connection, by itself and under node:http.
+ *
+ * @module
+ */
+
+import { assert, assertEquals, assertInstanceOf, assertLess } from "@std/assert";
+import { Buffer } from "node:buffer";
+import { Agent, createServer, type IncomingMessage, request, type RequestOptions } from "node:http";
+import type { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { connector, serve, type TcpDuplex, toDuplex } from "../../src/host/duplex.ts";
+import type { TcpConn } from "../../src/socket/tcp_conn.ts";
+import { FAMILIES, type HostPair, openPair, pattern } from "../testing/host_pair.ts";
+
+async function connected(pair: HostPair, family: 4 | 6 = 4): Promise<[TcpConn, TcpConn]> {
+  using listener = pair.b.listen({ port: 80 });
+  const accepting = listener.accept();
+  const client = await pair.a.connect({ hostname: pair.addressB(family), port: 80 });
+  return [client, await accepting];
+}
+
+function once(stream: TcpDuplex, event: string): Promise<unknown> {
+  return new Promise((resolve) => stream.once(event, resolve));
+}
+
+/** Reads to the end by events: iteration would destroy the stream. */
+function readAll(stream: Readable): Promise<number[]> {
+  const chunks: Buffer[] = [];
+  return new Promise((resolve, reject) => {
+    stream.on("data", (chunk: Buffer) => chunks.push(chunk));
+    stream.on("end", () => resolve([...Buffer.concat(chunks)]));
+    stream.on("error", reject);
+  });
+}
+
+for (const family of FAMILIES) {
+  Deno.test(`duplex IPv${family}: carries bytes both ways and says where it leads`, async () => {
+    await using pair = await openPair();
+    const [client, server] = (await connected(pair, family)).map((conn) => toDuplex(conn)) as [TcpDuplex, TcpDuplex];
+    assertEquals(client.remoteAddress, pair.addressB(family));
+    assertEquals([client.remotePort, client.remoteFamily], [80, `IPv${family}`]);
+    assertEquals(client.address(), {
+      address: pair.addressA(family),
+      family: `IPv${family}`,
+      port: client.localPort,
+    });
+    assertEquals([server.remoteAddress, server.remotePort], [client.localAddress, client.localPort]);
+    assertEquals([client.connecting, client.pending, client.readyState], [false, false, "open"]);
+    const bytes = pattern(400_000);
+    const atServer = readAll(server);
+    client.end(bytes);
+    assertEquals(await atServer, [...bytes]);
+    assertEquals(client.readyState, "readOnly");
+    const atClient = readAll(client);
+    server.write(pattern(10));
+    server.end(pattern(300_000, 10));
+    assertEquals(await atClient, [...pattern(300_010)]);
+    assertEquals([client.bytesWritten, client.bytesRead], [400_000, 300_010]);
+    assertEquals(client.readyState, "closed");
+  });
+
+  Deno.test(`duplex IPv${family}: node:http serves and fetches over it`, async () => {
+    await using pair = await openPair();
+    const server = createServer((request, response) => {
+      const chunks: Buffer[] = [];
+      request.on("data", (chunk) => chunks.push(chunk));
+      request.on("end", () => {
+        response.setHeader("x-peer", `${request.socket.remoteAddress}`);
+        response.end(Buffer.concat(chunks).reverse());
+      });
+    });
+    using listener = pair.b.listen({ port: 8080 });
+    const serving = serve(listener, server);
+    for (const size of [0, 5, 300_000]) {
+      const { status, peer, body } = await fetchOver(pair, pair.addressB(family), 8080, Buffer.from(pattern(size)));
+      assertEquals([status, peer], [200, pair.addressA(family)]);
+      assertEquals(body, [...pattern(size).toReversed()]);
+    }
+    listener.close();
+    await serving;
+    assertEquals(pair.a.inspect().sockets, 0);
+  });
+}
+
+async function fetchOver(pair: HostPair, host: string, port: number, body: Buffer, agent?: Agent) {
+  const response = await new Promise<IncomingMessage>((resolve, reject) => {
+    const options: RequestOptions = {
+      host,
+      port,
+      method: "POST",
+      path: "/reverse",
+      ...(agent === undefined ? { createConnection: connector(pair.a), headers: { connection: "close" } } : { agent }),
+    };
+    const sent = request(options, resolve);
+    sent.on("error", reject);
+    sent.end(body);
+  });
+  return {
+    status: response.statusCode,
+    peer: response.headers["x-peer"],
+    body: await readAll(response),
+  };
+}
+
+Deno.test("duplex: node:http keeps a connection for further requests", async () => {
+  await using pair = await openPair();
+  let connections = 0;
+  const server = createServer((request, response) => {
+    request.resume();
+    request.on("end", () => response.end("ok"));
+  });
+  server.on("connection", () => connections++);
+  using listener = pair.b.listen({ port: 8080 });
+  const serving = serve(listener, server);
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  (agent as unknown as { createConnection: unknown }).createConnection = connector(pair.a);
+  for (let i = 0; i < 3; i++) {
+    const { body } = await fetchOver(pair, "10.7.0.2", 8080, Buffer.from("x"), agent);
+    assertEquals(Buffer.from(body).toString(), "ok");
+  }
+  assertEquals(connections, 1);
+  agent.destroy();
+  listener.close();
+  await serving;
+});
+
+Deno.test("duplex: a response that nobody reads stops the server, not the memory", async () => {
+  const bufferBytes = 65536;
+  await using pair = await openPair({
+    host: { tcp: { sendBufferBytes: bufferBytes, receiveBufferBytes: bufferBytes } },
+  });
+  const [client, server] = await connected(pair);
+  const from = toDuplex(server);
+  let written = 0;
+  let isFull = false;
+  while (!isFull && written < 100) isFull = !from.write(pattern(10_000, 10_000 * written++));
+  assert(isFull);
+  await new Promise((resolve) => setTimeout(resolve, 30));
+  const to = toDuplex(client);
+  await new Promise((resolve) => setTimeout(resolve, 30));
+  assertEquals(to.bytesRead, 0);
+  const drained = once(from, "drain");
+  const reading = readAll(to);
+  await drained;
+  while (written < 100) {
+    if (!from.write(pattern(10_000, 10_000 * written++))) await once(from, "drain");
+  }
+  from.end();
+  assertEquals(await reading, [...pattern(1_000_000)]);
+  to.end();
+});
+
+Deno.test("duplex: pipelines through it end in good order", async () => {
+  await using pair = await openPair();
+  const [client, server] = (await connected(pair)).map((conn) => toDuplex(conn)) as [TcpDuplex, TcpDuplex];
+  const echoing = pipeline(server, server);
+  const closed = once(client, "close");
+  client.end(pattern(100_000));
+  assertEquals(await readAll(client), [...pattern(100_000)]);
+  await Promise.all([echoing, closed]);
+});
+
+Deno.test("duplex: half-open or not, as asked for", async () => {
+  await using pair = await openPair();
+  {
+    const [client, server] = await connected(pair);
+    const stream = toDuplex(server);
+    await client.closeWrite();
+    stream.resume();
+    await once(stream, "end");
+    stream.write(pattern(5));
+    const buffer = new Uint8Array(10);
+    assertEquals(await client.read(buffer), 5);
+    stream.end();
+    assertEquals(await client.read(buffer), null);
+  }
+  {
+    const [client, server] = await connected(pair);
+    const stream = toDuplex(server, { allowHalfOpen: false });
+    const closed = once(stream, "close");
+    stream.resume();
+    await client.closeWrite();
+    assertEquals(await client.read(new Uint8Array(1)), null);
+    await closed;
+  }
+});
+
+Deno.test("duplex: destroying it resets the connection, ending it before does not", async () => {
+  await using pair = await openPair();
+  {
+    const [client, server] = await connected(pair);
+    const stream = toDuplex(client);
+    const error = new Error("enough");
+    const errored = once(stream, "error");
+    stream.destroy(error);
+    assertEquals(await errored, error);
+    assertInstanceOf(await server.closed, Deno.errors.ConnectionReset);
+  }
+  {
+    const [client, server] = await connected(pair);
+    const stream = toDuplex(client);
+    const closed = once(stream, "close");
+    stream.write(pattern(100_000));
+    stream.destroySoon();
+    await closed;
+    assertEquals((await new Response(server.readable).arrayBuffer()).byteLength, 100_000);
+    server.close();
+    assertEquals(await server.closed, null);
+  }
+  {
+    const [client, server] = await connected(pair);
+    toDuplex(client).resetAndDestroy();
+    assertInstanceOf(await server.closed, Deno.errors.ConnectionReset);
+  }
+});
+
+Deno.test("duplex: an error of the connection is one of the stream, with Node's code", async () => {
+  await using pair = await openPair();
+  const [client, server] = await connected(pair);
+  const stream = toDuplex(client);
+  stream.resume();
+  const errored = once(stream, "error");
+  server.abort();
+  const error = await errored as Error & { code: string };
+  assertInstanceOf(error, Deno.errors.ConnectionReset);
+  assertEquals(error.code, "ECONNRESET");
+  assert(stream.destroyed);
+
+  const refused = await new Promise<unknown>((resolve) => {
+    connector(pair.a)({ host: "10.7.0.2", port: 9 }, resolve);
+  });
+  assertEquals((refused as { code: string }).code, "ECONNREFUSED");
+});
+
+Deno.test("duplex: an idle one says so, a busy one does not", async () => {
+  await using pair = await openPair();
+  const [client, server] = await connected(pair);
+  const stream = toDuplex(server);
+  stream.resume();
+  let timeouts = 0;
+  stream.on("timeout", () => timeouts++);
+  assertEquals(stream.setTimeout(60), stream);
+  const started = performance.now();
+  while (performance.now() - started < 150) {
+    await client.write(new Uint8Array(1));
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+  const busy = timeouts;
+  const idle = once(stream, "timeout");
+  const keepAlive = setInterval(() => {}, 1000);
+  await idle;
+  clearInterval(keepAlive);
+  assertLess(busy, 2);
+  stream.setTimeout(0);
+  assertEquals(stream.timeout, 0);
+  stream.setNoDelay().setNoDelay(false).setKeepAlive(true, 1000).ref().unref();
+  stream.destroy();
+});

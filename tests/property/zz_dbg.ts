@@ -1,0 +1,256 @@
+/**
+ * Random applications over two TCPs and a hostile link.
+ *
+ * Whatever the link does and the applications call, the bytes that come out of one end are a prefix of those that went
+ * into the other. Unless somebody broke the connection off, all of them come, both ends see the end of the stream and
+ * no error, and both forget the connection. No packet leaks, nothing stands still, timers do not run wild.
+ *
+ * @module
+ */
+
+import { assert, assertEquals } from "@std/assert";
+import { SocketErrorKind } from "../../src/base/errors.ts";
+import { Rng } from "../../src/base/rng.ts";
+import { MILLISECOND, SECOND } from "../../src/base/time.ts";
+import { TcpListener } from "../../src/tcp/listener.ts";
+import type { TcpOptions } from "../../src/tcp/options.ts";
+import { TcpState, tcpStateName } from "../../src/tcp/state.ts";
+import { Tcb } from "../../src/tcp/tcb.ts";
+import type { LinkOptions, PairHost } from "../testing/tcp_pair.ts";
+import { TcpPair } from "../testing/tcp_pair.ts";
+import { patternByte } from "../testing/tcp_trace.ts";
+
+/** How many random runs; one takes some 5 ms. */
+const RUNS = 400;
+/** Run `n` has the seed `FIRST_SEED + n`. */
+const FIRST_SEED = 1;
+
+/** One end of a connection, and what its application has done. */
+class End {
+  written = 0;
+  read = 0;
+  /** This application has closed before the end of the stream, or aborted. */
+  brokeOff = false;
+  closed = false;
+  shut = false;
+
+  /** @param label tells this end's stream from all others */
+  constructor(readonly t: Tcb, readonly label: number, readonly toWrite: number) {}
+
+  write(length: number): void {
+    const want = Math.min(length, this.toWrite - this.written);
+    if (want <= 0 || this.shut || this.closed) return;
+    const data = new Uint8Array(want);
+    for (let i = 0; i < want; i++) data[i] = patternByte(this.label + this.written + i);
+    const n = this.t.write(data, 0, want);
+    assert(n <= want);
+    if (n > 0) this.written += n;
+  }
+
+  readFrom(peer: number, length: number): void {
+    if (this.closed) return;
+    const data = new Uint8Array(length);
+    const n = this.t.read(data);
+    for (let i = 0; i < n; i++) {
+      if (data[i] !== patternByte(peer + this.read + i)) throw new Error(`wrong byte at ${this.read + i} of a stream`);
+    }
+    this.read += n;
+  }
+
+  shutdown(now: number): void {
+    if (this.closed || this.shut) return;
+    this.shut = true;
+    this.t.shutdownWrite(now);
+  }
+
+  close(now: number): void {
+    if (this.closed) return;
+    if (!this.t.readEnded) this.brokeOff = true;
+    this.closed = true;
+    this.t.close(now);
+  }
+
+  abort(now: number): void {
+    if (this.closed) return;
+    this.closed = true;
+    this.brokeOff = true;
+    this.t.abort(now);
+  }
+
+  get over(): boolean {
+    return this.t.state === TcpState.Closed || this.t.state === TcpState.TimeWait;
+  }
+}
+
+interface Connection {
+  client: End;
+  server: End | null;
+}
+
+function pick<T>(rng: Rng, values: readonly T[]): T {
+  return values[rng.below(values.length)]!;
+}
+
+function randomLink(rng: Rng): LinkOptions {
+  const some = (most: number) => rng.chance(0.5) ? 0 : rng.unit() * most;
+  return {
+    delay: rng.below(pick(rng, [1e5, 20e6, 300e6])),
+    jitter: rng.chance(0.5) ? 0 : rng.below(50e6),
+    rateBytesPerSec: rng.chance(0.5) ? 0 : 20_000 + rng.below(2_000_000),
+    loss: some(0.25),
+    duplicate: some(0.2),
+    corrupt: some(0.1),
+    noPacket: some(0.05),
+    refuse: some(0.05),
+  };
+}
+
+function randomOptions(rng: Rng): Partial<TcpOptions> {
+  return {
+    sendBufferBytes: 1 + rng.below(pick(rng, [10, 3000, 60_000])),
+    receiveBufferBytes: 1 + rng.below(pick(rng, [10, 3000, 100_000, 3_000_000])),
+    windowScale: rng.chance(0.7),
+    timestamps: rng.chance(0.7),
+    sack: rng.chance(0.7),
+    noDelay: rng.chance(0.3),
+    congestion: pick(rng, ["reno", "reno", "none"]),
+    initialCwndSegments: pick(rng, [0, 0, 1]),
+    smallQueueBytes: pick(rng, [1, 5000, 128 << 10]),
+    // The path is worse than the retries are made for.
+    synRetries: 40,
+    synAckRetries: 40,
+    retries: 60,
+    maxRto: 10 * SECOND,
+    timeWait: 30 * SECOND,
+  };
+}
+
+/** One run; returns how many bytes were read. */
+function run(seed: number): number {
+  const rng = new Rng(seed).fork("tcp-pair");
+  const family = rng.chance(0.5) ? 4 : 6;
+  const mtu = family === 4 ? 68 + rng.below(1433) : 1280 + rng.below(221);
+  const options = [randomOptions(rng), randomOptions(rng)] as const;
+  const pair = new TcpPair(rng, family, mtu, [randomLink(rng), randomLink(rng)], options);
+  // A segment may take seconds on the worst of links, and a segment is no larger than the smallest of these.
+  const segment = Math.min(mtu - 40, ...options.flatMap((o) => [o.sendBufferBytes!, o.receiveBufferBytes!]));
+  const most = Math.min(200 * segment, pick(rng, [300, 5_000, 60_000]));
+  const listener = pair.b.tcp.listen(pair.b.address, 80);
+  assert(listener instanceof TcpListener);
+  const connections: Connection[] = [];
+  const count = 1 + rng.below(3);
+  const mayBreak = rng.chance(0.3);
+  const opsPerSec = pick(rng, [2, 20, 200]);
+  let opsLeft = rng.below(150);
+  let label = 0;
+  const end = (t: Tcb) => new End(t, label += 1_000_003, rng.below(most));
+
+  const accept = () => {
+    for (let t = listener.accept(); t !== null; t = listener.accept()) {
+      const { remotePort } = t;
+      const c = connections.find(({ client }) => client.t.localPort === remotePort);
+      assert(c !== undefined && c.server === null, "a connection that nobody made");
+      c.server = end(t);
+    }
+  };
+
+  const operate = () => {
+    if (connections.length < count && rng.chance(0.5)) {
+      const t = pair.a.tcp.connect(pair.b.address, 80, {}, pair.now);
+      assert(t instanceof Tcb);
+      connections.push({ client: end(t), server: null });
+    }
+    if (connections.length === 0) return;
+    const c = pick(rng, connections);
+    const [own, peer] = rng.chance(0.5) ? [c.client, c.server] : [c.server, c.client];
+    if (own === null) return;
+    const what = rng.unit();
+    if (what < 0.45) own.write(1 + rng.below(pick(rng, [3, 2000, 30_000])));
+    else if (what < 0.9) {
+      if (peer !== null) own.readFrom(peer.label, rng.below(pick(rng, [3, 2000, 30_000])));
+    } else if (what < 0.95) {
+      if (own.written === own.toWrite || mayBreak) own.shutdown(pair.now);
+    } else if (!mayBreak) return;
+    else if (what < 0.98) own.close(pair.now);
+    else own.abort(pair.now);
+  };
+
+  /** Each application goes on to the end of its streams. */
+  const finish = (own: End, peer: End) => {
+    own.write(1e9);
+    if (own.written === own.toWrite || own.t.writableBytes === 0 && own.over) own.shutdown(pair.now);
+    if (own.t.readableBytes > 0) own.readFrom(peer.label, own.t.readableBytes);
+    if (own.t.readEnded && (own.shut || own.over)) own.close(pair.now);
+  };
+
+  /** A lost RST leaves the other end waiting for ever: its application gives up. True if there was such an end. */
+  const giveUp = () =>
+    connections.some(({ client, server }) => {
+      for (const [own, peer] of [[client, server], [server, client]]) {
+        if (!peer?.brokeOff || own === null || own === undefined || own.closed) continue;
+        own.close(pair.now);
+        return true;
+      }
+      return false;
+    });
+
+  const isOver = () =>
+    opsLeft === 0 && connections.every(({ client, server }) => client.over && (server === null || server.over)) &&
+    [...pair.b.tcp.connections()].every((t) => t.state === TcpState.TimeWait);
+
+  const dump = () => { console.log("now", pair.now/1e9, "delivered", pair.delivered, JSON.stringify({family, mtu, links:[pair.a.link,pair.b.link]}));
+    for (const c of connections) for (const e of [c.client,c.server]) if (e) console.log(JSON.stringify({...e, t: undefined}), e.t.error, e.t.errorText, JSON.stringify(e.t.info()), "unsent", e.t.unsentBytes, "w", e.t.writableBytes, "r", e.t.readableBytes, "rto", e.t.rtoAt, "per", e.t.persistAt, e.t.persistBackoff, "tw", e.t.timeWaitAt, "held", e.t.heldBack, "hs", e.t.counters, "finS", e.t.finSent, "una",e.t.sndUna,"nxt",e.t.sndNxt,"rcv",e.t.rcvNxt, e.t.rcvAdv, "wmax", e.t.sndWndMax); 
+    console.log("tables", [...pair.a.tcp.connections()].length, [...pair.b.tcp.connections()].map(t=>t.state)); };
+  (globalThis as any).dump = dump;
+  let opAt = 0;
+  let steps = 0;
+  for (; !isOver(); steps++) {
+    assert(steps < 200_000, "too many steps: a timer runs wild, or nothing comes forward");
+    const at = Math.min(Math.max(pair.now, pair.nextAt()), opsLeft > 0 ? opAt : Infinity);
+    if (at === Infinity && giveUp()) continue;
+    assert(at < 7200 * SECOND, "stands still");
+    pair.step(at);
+    accept();
+    if (opsLeft > 0) {
+      if (opAt > pair.now) continue;
+      operate();
+      opsLeft--;
+      opAt = pair.now + rng.below(2 * SECOND / opsPerSec) + MILLISECOND;
+      if (opsLeft > 0) continue;
+    }
+    for (const { client, server } of connections) {
+      if (server !== null) {
+        finish(client, server);
+        finish(server, client);
+      } else if (client.over) client.close(pair.now);
+    }
+  }
+
+  // Late packets and TIME-WAIT, then nothing is left.
+  for (; pair.nextAt() < Infinity; steps++) {
+    assert(steps < 250_000, "does not come to an end");
+    pair.step(Math.max(pair.now, pair.nextAt()));
+  }
+  let bytes = 0;
+  for (const { client, server } of connections) {
+    bytes += client.read + (server?.read ?? 0);
+    const whole = !client.brokeOff && !(server?.brokeOff ?? false);
+    if (!whole) continue;
+    assert(server !== null, "never accepted");
+    for (const [own, peer] of [[client, server], [server, client]] as const) {
+      assertEquals(own.t.error, SocketErrorKind.None, own.t.errorText);
+      assertEquals(own.read, peer.written, `bytes lost; ${tcpStateName(own.t.state)}`);
+      if (!mayBreak) assertEquals(own.written, own.toWrite);
+    }
+  }
+  for (const host of [pair.a, pair.b]) assertEquals(host.tcp.connectionCount, 0);
+  assertEquals(pair.leaked, 0, "packets leaked");
+  assertEquals([pair.a.pool.inUse, pair.b.pool.inUse], [0, 0]);
+  return bytes;
+}
+
+
+for (const a of Deno.args) { try { console.log(a, run(Number(a))); } catch (e) { (globalThis as any).dump(); console.log((e as Error).stack); } }
+const fails: Record<string, number[]> = {}; let bytes=0; 
+for (let i = 10000; i <= 18000; i++) { try { bytes+=run(i); } catch (e) { (fails[(e as Error).message.replace(/\d+/g,"N")] ??= []).push(i); } }
+console.log(fails, bytes);

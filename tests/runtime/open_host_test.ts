@@ -1,0 +1,278 @@
+/**
+ * Hosts over real UDP on the loopback: opening, closing, faults, what keeps the process alive.
+ *
+ * @module
+ */
+
+import { assert, assertEquals, assertInstanceOf, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
+import { MILLISECOND, SECOND } from "../../src/base/time.ts";
+import { MemoryNetwork, MemoryPort } from "../../src/runtime/memory_port.ts";
+import { type Host, openHost, openHostOver } from "../../src/runtime/open_host.ts";
+import { FAMILIES, freePort, openPair, pattern } from "../testing/host_pair.ts";
+
+for (const underlay of FAMILIES) {
+  for (const family of FAMILIES) {
+    Deno.test(`host: IPv${family} over UDP over IPv${underlay}`, async () => {
+      await using pair = await openPair({ sockets: underlay });
+      const { a, b } = pair;
+      assertEquals(a.addresses, ["10.7.0.1/24", "fd07::1/64"]);
+      assertEquals(a.endpoints.map(({ transport, hostname }) => [transport, hostname]), [
+        ["udp", underlay === 4 ? "127.0.0.1" : "::1"],
+      ]);
+      const pings = await Array.fromAsync(a.ping(pair.addressB(family), { count: 3, interval: MILLISECOND }));
+      assertEquals(pings.map(({ kind }) => kind), ["reply", "reply", "reply"]);
+
+      using listener = b.listen({ port: 80 });
+      const serving = (async () => {
+        await using conn = await listener.accept();
+        return new Uint8Array(await new Response(conn.readable).arrayBuffer());
+      })();
+      {
+        await using conn = await a.connect({ hostname: pair.addressB(family), port: 80 });
+        await new Blob([pattern(300_000)]).stream().pipeTo(conn.writable);
+      }
+      assertEquals(await serving, pattern(300_000));
+
+      const { ports, runtime, interfaces, drops } = a.inspect();
+      assertEquals(ports.length, 1);
+      assert(ports[0]!.kind === "dgram" || ports[0]!.kind === "deno");
+      assertEquals(ports[0]!.datagramsOut, runtime.packetsOut);
+      assertEquals(interfaces[0]!.packetsOut, runtime.packetsOut);
+      assertEquals(drops, {});
+      JSON.stringify(a.inspect());
+    });
+  }
+}
+
+Deno.test("host: several peers of both families, with names looked up", async () => {
+  const [portA, portB, portC] = [await freePort(), await freePort(), await freePort()];
+  await using a = await openHost({
+    address: ["10.7.0.1/24"],
+    listen: [`127.0.0.1:${portA}`, `[::1]:${portA}`],
+    peers: [
+      { name: "b", endpoint: `localhost:${portB}`, allowed: "10.7.0.2" },
+      { name: "c", endpoint: `[::1]:${portC}`, allowed: "10.7.0.3" },
+    ],
+  });
+  const underlay = a.inspect().interfaces[0]!.endpoint!.startsWith("127.0.0.1") ? "127.0.0.1" : "[::1]";
+  const spoke = (own: string, listen: string, endpoint: string) =>
+    openHost({ address: `${own}/24`, listen, peers: [{ name: "a", endpoint, allowed: "10.7.0.0/24" }] });
+  await using _b = await spoke("10.7.0.2", `${underlay}:${portB}`, `${underlay}:${portA}`);
+  await using _c = await spoke("10.7.0.3", `[::1]:${portC}`, `[::1]:${portA}`);
+  for (const to of ["10.7.0.2", "10.7.0.3"]) {
+    const pings = await Array.fromAsync(a.ping(to, { count: 2, interval: MILLISECOND }));
+    assertEquals(pings.map(({ kind }) => kind), ["reply", "reply"]);
+  }
+});
+
+Deno.test("host: without listen it binds a port of each family in which there is a peer", async () => {
+  const peer = { name: "b", endpoint: "127.0.0.1:9", allowed: "10.7.0.2" };
+  await using four = await openHost({ address: "10.7.0.1/24", peers: [peer] });
+  assertEquals(four.endpoints.map(({ hostname }) => hostname), ["0.0.0.0"]);
+  await using both = await openHost({
+    address: "10.7.0.1/24",
+    peers: [peer, { name: "c", endpoint: "[::1]:9", allowed: "10.7.0.3" }],
+  });
+  assertEquals(both.endpoints.map(({ hostname }) => hostname), ["0.0.0.0", "::"]);
+  assert(both.endpoints.every(({ port }) => port > 0));
+  await using none = await openHost({ address: "10.7.0.1/24" });
+  assertEquals(none.endpoints, []);
+});
+
+Deno.test("host: what is wrong with the options is told, and nothing stays bound", async () => {
+  await assertRejects(() => openHost({ address: "10.7.0.1" }), TypeError, "address");
+  await assertRejects(() => openHost(undefined as never), TypeError);
+  const lost = { name: "lost", endpoint: "no-such-host.invalid:1", allowed: "10.7.0.2" };
+  const error = await assertRejects(() => openHost({ address: "10.7.0.1/24", peers: [lost] }), TypeError);
+  assertStringIncludes(error.message, "no-such-host.invalid:1");
+  const port = await freePort();
+  await using taker = await openHost({ address: "10.7.0.1/24", listen: `[::1]:${port}` });
+  assertEquals(taker.endpoints[0]!.port, port);
+  const listen = [`127.0.0.1:${port}`, `[::1]:${port}`];
+  const taken = await assertRejects(
+    () => openHost({ address: "10.7.0.1/24", listen }),
+    Deno.errors.AddrInUse,
+  );
+  assertStringIncludes(taken.message, `[::1]:${port}`);
+  await using again = await openHost({ address: "10.7.0.1/24", listen: listen[0]! });
+  assertEquals(again.endpoints[0]!.port, port);
+});
+
+Deno.test("host: datagrams of strangers and spoofed sources are counted drops", async () => {
+  await using pair = await openPair({ sockets: 4 });
+  const stranger = await openHost({
+    address: "10.9.0.1/24",
+    peers: [{ name: "b", endpoint: `127.0.0.1:${pair.b.endpoints[0]!.port}`, allowed: "10.7.0.2" }],
+  });
+  const pings = await Array.fromAsync(stranger.ping("10.7.0.2", { count: 1, timeout: 50 * MILLISECOND }));
+  assertEquals(pings[0]!.kind, "timeout");
+  assertEquals(pair.b.inspect().drops, { "unknown-peer": 1 });
+  await stranger.close();
+});
+
+Deno.test("host: an idle one does nothing", async () => {
+  await using pair = await openPair({ sockets: 4 });
+  await Array.fromAsync(pair.a.ping("10.7.0.2", { count: 1 }));
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  const before = pair.a.inspect().runtime.turns;
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  assertEquals(pair.a.inspect().runtime.turns, before);
+});
+
+Deno.test("host: closing hands over what was written, even through a slow wire", async () => {
+  await using pair = await openPair({ impair: "delay 10ms rate 20mbit" });
+  using listener = pair.b.listen({ port: 80 });
+  const serving = (async () => {
+    const conn = await listener.accept();
+    const bytes = await new Response(conn.readable).arrayBuffer();
+    conn.close();
+    return bytes.byteLength;
+  })();
+  const conn = await pair.a.connect({ hostname: "10.7.0.2", port: 80 });
+  let written = 0;
+  while (written < 500_000) written += await conn.write(pattern(Math.min(100_000, 500_000 - written)));
+  await pair.a.close();
+  assertEquals(await serving, 500_000);
+});
+
+Deno.test("host: closing rejects what waits and what comes later, once and for all", async () => {
+  await using pair = await openPair({ sockets: 4 });
+  const { a } = pair;
+  const listener = a.listen({ port: 80 });
+  const datagrams = a.listenDatagram({ port: 80 });
+  const waiting = [
+    listener.accept(),
+    datagrams.receive(),
+    a.connect({ hostname: "10.7.0.77", port: 1 }),
+    Array.fromAsync(a.ping("10.7.0.77")),
+  ].map((call) => assertRejects(() => call as Promise<unknown>, Deno.errors.BadResource));
+  const loop = Array.fromAsync(listener);
+  const closing = a.close();
+  assertEquals(a.close(), closing);
+  await Promise.all([closing, ...waiting]);
+  assertEquals(await loop, []);
+  assertEquals(await a.closed, null);
+  assertEquals(a.inspect().sockets, 0);
+  assertEquals(a.inspect().pool.inUse, 0);
+  await assertRejects(() => a.connect({ hostname: "10.7.0.2", port: 80 }), Deno.errors.BadResource, "closed");
+  assertThrows(() => a.listen(), Deno.errors.BadResource);
+  assertThrows(() => a.listenDatagram(), Deno.errors.BadResource);
+  await assertRejects(() => Array.fromAsync(a.ping("10.7.0.2")), Deno.errors.BadResource);
+});
+
+Deno.test("host: closing resets a connection whose peer is gone, and does not hang", async () => {
+  await using pair = await openPair();
+  using listener = pair.b.listen({ port: 80 });
+  const conn = await pair.a.connect({ hostname: "10.7.0.2", port: 80 });
+  const accepted = await listener.accept();
+  pair.b.fail(new Error("gone"));
+  await pair.b.closed;
+  await conn.write(pattern(100_000));
+  const reading = assertRejects(() => conn.read(new Uint8Array(1)), Deno.errors.BadResource);
+  await pair.a.close({ patience: 30 * MILLISECOND });
+  await reading;
+  await assertRejects(() => accepted.read(new Uint8Array(1)), Error, "gone");
+});
+
+Deno.test("host: a fault of the program closes it and rejects everything with that error", async () => {
+  const network = new MemoryNetwork();
+  const fault = new RangeError("a fault of the program");
+  let isBroken = false;
+  class BreakingPort extends MemoryPort {
+    override room(): number {
+      if (isBroken) throw fault;
+      return super.room();
+    }
+  }
+  const host = await openHostOver(
+    { address: "10.7.0.1/24", listen: "127.0.0.1:1" },
+    (address, port, context) => new BreakingPort(network, address, port, context),
+  );
+  const listener = host.listen({ port: 80 });
+  const calls = [
+    listener.accept(),
+    host.connect({ hostname: "10.7.0.1", port: 80 }).then((conn) => conn.read(new Uint8Array(1))),
+  ];
+  isBroken = true;
+  for (const call of calls) assertEquals(await (call as Promise<unknown>).catch((error) => error), fault);
+  assertEquals(await host.closed, fault);
+  assertEquals(await host.connect({ hostname: "10.7.0.1", port: 80 }).catch((error) => error), fault);
+  await assertRejects(() => Array.fromAsync(listener), RangeError);
+  await host.close();
+});
+
+/** Runs a program that opens a host in a process of its own. */
+function run(program: string): Deno.ChildProcess {
+  const module = new URL("../../src/runtime/open_host.ts", import.meta.url).href;
+  const code = `import { openHost } from ${JSON.stringify(module)};
+    const host = await openHost({ address: "10.7.0.1/24", listen: "127.0.0.1:0" });
+    ${program}`;
+  const cwd = new URL("../..", import.meta.url);
+  const args = ["eval", "--no-check", code];
+  return new Deno.Command(Deno.execPath(), { args, cwd, stdout: "piped", stderr: "piped" }).spawn();
+}
+
+/** What a program writes that ends by itself. */
+async function said(program: string): Promise<string> {
+  const { success, stdout, stderr } = await run(program).output();
+  assert(success, new TextDecoder().decode(stderr));
+  return new TextDecoder().decode(stdout).trim();
+}
+
+Deno.test("host: keeps the process alive while it is open", async () => {
+  const process = run(`console.log("open");`);
+  const reader = process.stdout.getReader();
+  assertEquals(new TextDecoder().decode((await reader.read()).value).trim(), "open");
+  const ended = await Promise.race([
+    process.status.then(() => true),
+    new Promise<boolean>((resolve) => setTimeout(() => resolve(false), 300)),
+  ]);
+  process.kill("SIGKILL");
+  await Promise.all([process.status, reader.cancel(), process.stderr.cancel()]);
+  assertEquals(ended, false);
+});
+
+Deno.test("host: lets the process go when it is closed or unref'd, but not while a call waits", async () => {
+  const [closed, unref, pending] = await Promise.all([
+    said(`await host.close(); console.log("closed");`),
+    said(`host.unref(); host.ref(); host.unref(); console.log("unref");`),
+    said(
+      `host.unref(); const l = host.listen({ port: 80 }); l.accept().catch(() => {});
+       Deno.unrefTimer(setTimeout(() => { console.log("still here"); l.close(); }, 300));`,
+    ),
+  ]);
+  assertEquals([closed, unref, pending], ["closed", "unref", "still here"]);
+});
+
+Deno.test("host: without the permission for an endpoint it says so", async () => {
+  const module = new URL("../../src/runtime/open_host.ts", import.meta.url).href;
+  const output = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "--no-prompt", "--allow-net=127.0.0.1:7001", "--allow-env", "--allow-read", "-"],
+    cwd: new URL("../..", import.meta.url),
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+  const writer = output.stdin.getWriter();
+  await writer.write(new TextEncoder().encode(`
+    import { openHost } from ${JSON.stringify(module)};
+    const peers = [{ name: "b", endpoint: "127.0.0.1:7002", allowed: "10.7.0.2" }];
+    await openHost({ address: "10.7.0.1/24", listen: "127.0.0.1:7001", peers }).catch((error) => {
+      console.log(error.name, error.message);
+    });
+  `));
+  await writer.close();
+  const { stdout, stderr } = await output.output();
+  const message = new TextDecoder().decode(stdout);
+  assertStringIncludes(message, "NotCapable", new TextDecoder().decode(stderr));
+  assertStringIncludes(message, "127.0.0.1:7002");
+});
+
+Deno.test("host: times that a user gives are kept", async () => {
+  await using pair = await openPair();
+  const late: Host = pair.a;
+  const started = performance.now();
+  await Array.fromAsync(late.ping("10.7.0.2", { count: 3, interval: SECOND / 50 }));
+  assert(performance.now() - started >= 39);
+  assertInstanceOf(await late.connect({ hostname: "10.7.0.2", port: 9 }).catch((error) => error), Error);
+});

@@ -1,0 +1,121 @@
+/**
+ * The Web streams of a connection.
+ *
+ * @module
+ */
+
+import { assertEquals, assertLess, assertRejects, assertStrictEquals } from "@std/assert";
+import type { TcpConn } from "../../src/socket/tcp_conn.ts";
+import { type HostPair, openPair, pattern } from "../testing/host_pair.ts";
+
+async function connected(pair: HostPair): Promise<[TcpConn, TcpConn]> {
+  using listener = pair.b.listen({ port: 80 });
+  const accepting = listener.accept();
+  const client = await pair.a.connect({ hostname: pair.addressB(6), port: 80 });
+  return [client, await accepting];
+}
+
+async function bytesOf(stream: ReadableStream<Uint8Array<ArrayBuffer>>): Promise<number[]> {
+  return [...new Uint8Array(await new Response(stream).arrayBuffer())];
+}
+
+Deno.test("streams: made once, on first use", async () => {
+  await using pair = await openPair();
+  const [client] = await connected(pair);
+  assertStrictEquals(client.readable, client.readable);
+  assertStrictEquals(client.writable, client.writable);
+});
+
+Deno.test("streams: an echo by pipeTo", async () => {
+  await using pair = await openPair();
+  const [client, server] = await connected(pair);
+  const echoing = server.readable.pipeTo(server.writable);
+  const bytes = pattern(400_000);
+  const sending = new Blob([bytes]).stream().pipeTo(client.writable);
+  assertEquals(await bytesOf(client.readable), [...bytes]);
+  await Promise.all([sending, echoing]);
+  assertEquals([await client.closed, await server.closed], [null, null]);
+});
+
+Deno.test("streams: a reader may bring its own buffer, and gets the end of the stream in it", async () => {
+  await using pair = await openPair();
+  const [client, server] = await connected(pair);
+  const reader = server.readable.getReader({ mode: "byob" });
+  const first = reader.read(new Uint8Array(16));
+  await client.write(pattern(20));
+  const got = await first;
+  assertEquals(got.value?.buffer.byteLength, 16);
+  assertEquals([...got.value!], [...pattern(16)]);
+  assertEquals([...(await reader.read(new Uint8Array(16))).value!], [...pattern(4, 16)]);
+  const last = reader.read(new Uint8Array(16));
+  await client.closeWrite();
+  assertEquals((await last).done, true);
+  assertEquals((await reader.read(new Uint8Array(1))).done, true);
+});
+
+Deno.test("streams: nothing is read ahead of the reader", async () => {
+  await using pair = await openPair();
+  const [client, server] = await connected(pair);
+  const { readable } = server;
+  await client.write(pattern(1000));
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  // Had the stream taken them, they would be gone.
+  const buffer = new Uint8Array(100);
+  assertEquals(await server.read(buffer), 100);
+  const reader = readable.getReader();
+  assertEquals((await reader.read()).value?.length, 900);
+});
+
+Deno.test("streams: a write waits for room, so the reader sets the pace", async () => {
+  const bufferBytes = 65536;
+  await using pair = await openPair({
+    host: { tcp: { sendBufferBytes: bufferBytes, receiveBufferBytes: bufferBytes } },
+  });
+  const [client, server] = await connected(pair);
+  const writer = client.writable.getWriter();
+  let done = 0;
+  const writing = (async () => {
+    for (let i = 0; i < 20; i++) {
+      await writer.ready;
+      await writer.write(pattern(50_000, i * 50_000));
+      done++;
+    }
+    await writer.close();
+  })();
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  assertLess(done, 4);
+  assertEquals((await bytesOf(server.readable)).length, 1_000_000);
+  await writing;
+  assertEquals(done, 20);
+});
+
+Deno.test("streams: aborting the writable resets the connection", async () => {
+  await using pair = await openPair();
+  const [client, server] = await connected(pair);
+  await client.writable.abort(new RangeError("no more"));
+  await assertRejects(() => server.readable.getReader().read(), Deno.errors.ConnectionReset);
+  await assertRejects(() => client.read(new Uint8Array(1)), RangeError, "no more");
+});
+
+Deno.test("streams: a cancelled readable leaves the write side; both ends together close the connection", async () => {
+  await using pair = await openPair();
+  const [client, server] = await connected(pair);
+  await client.readable.cancel();
+  await assertRejects(() => client.read(new Uint8Array(1)), Deno.errors.BadResource);
+  const writer = client.writable.getWriter();
+  await writer.write(new Uint8Array([1, 2]));
+  await writer.close();
+  assertEquals(await bytesOf(server.readable), [1, 2]);
+  await assertRejects(() => client.write(new Uint8Array(1)), Deno.errors.BadResource);
+  server.close();
+  assertEquals(await client.closed, null);
+});
+
+Deno.test("streams: a reset is the error of both streams", async () => {
+  await using pair = await openPair();
+  const [client, server] = await connected(pair);
+  const reading = server.readable.getReader().read();
+  client.abort();
+  await assertRejects(() => reading, Deno.errors.ConnectionReset);
+  await assertRejects(() => server.writable.getWriter().write(new Uint8Array(1)), Deno.errors.ConnectionReset);
+});

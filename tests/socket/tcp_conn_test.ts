@@ -1,0 +1,358 @@
+/**
+ * TCP connections in Deno's shape, between two hosts in one process.
+ *
+ * @module
+ */
+
+import { assert, assertEquals, assertInstanceOf, assertLess, assertRejects, assertStringIncludes } from "@std/assert";
+import { SECOND } from "../../src/base/time.ts";
+import type { TcpConn } from "../../src/socket/tcp_conn.ts";
+import { FAMILIES, type HostPair, openPair, pattern } from "../testing/host_pair.ts";
+
+/** A connection from `a` to `b`, both ends. */
+async function connected(pair: HostPair, family: 4 | 6 = 4, port = 80): Promise<[TcpConn, TcpConn]> {
+  using listener = pair.b.listen({ port });
+  const accepting = listener.accept();
+  const client = await pair.a.connect({ hostname: pair.addressB(family), port });
+  return [client, await accepting];
+}
+
+async function writeAll(conn: TcpConn, bytes: Uint8Array): Promise<void> {
+  for (let at = 0; at < bytes.length;) at += await conn.write(bytes.subarray(at));
+}
+
+/** Reads to the end of the stream. */
+async function readAll(conn: TcpConn, bufferBytes = 16384): Promise<Uint8Array<ArrayBuffer>> {
+  const chunks: Uint8Array[] = [];
+  const buffer = new Uint8Array(bufferBytes);
+  for (let n = await conn.read(buffer); n !== null; n = await conn.read(buffer)) chunks.push(buffer.slice(0, n));
+  return new Uint8Array(await new Blob(chunks as Uint8Array<ArrayBuffer>[]).arrayBuffer());
+}
+
+function assertSame(actual: Uint8Array, expected: Uint8Array): void {
+  assertEquals(actual.length, expected.length);
+  const wrong = actual.findIndex((byte, i) => byte !== expected[i]);
+  assertEquals(wrong, -1, `byte ${wrong} differs`);
+}
+
+for (const family of FAMILIES) {
+  Deno.test(`tcp IPv${family}: connects, says both addresses, carries bytes both ways`, async () => {
+    await using pair = await openPair();
+    const [client, server] = await connected(pair, family);
+    assertEquals(client.remoteAddr, { transport: "tcp", hostname: pair.addressB(family), port: 80 });
+    assertEquals(client.localAddr.hostname, pair.addressA(family));
+    assertEquals(server.localAddr, client.remoteAddr);
+    assertEquals(server.remoteAddr, client.localAddr);
+    assertEquals(await client.write(new Uint8Array([1, 2, 3])), 3);
+    const buffer = new Uint8Array(10);
+    assertEquals(await server.read(buffer), 3);
+    assertEquals([...buffer.subarray(0, 3)], [1, 2, 3]);
+    const reading = client.read(buffer);
+    await server.write(new Uint8Array([9, 8]));
+    assertEquals(await reading, 2);
+    assertEquals([...buffer.subarray(0, 2)], [9, 8]);
+    assertEquals(await client.read(new Uint8Array(0)), 0);
+    assertEquals(await client.write(new Uint8Array(0)), 0);
+  });
+
+  Deno.test(`tcp IPv${family}: 3 MB each way at once arrive byte by byte`, async () => {
+    await using pair = await openPair();
+    const [client, server] = await connected(pair, family);
+    const up = pattern(3_000_000);
+    const down = pattern(3_000_001, 77);
+    const send = async (conn: TcpConn, bytes: Uint8Array) => {
+      await writeAll(conn, bytes);
+      await conn.closeWrite();
+    };
+    const [, , atServer, atClient] = await Promise.all([
+      send(client, up),
+      send(server, down),
+      readAll(server),
+      readAll(client, 1000),
+    ]);
+    assertSame(atServer, up);
+    assertSame(atClient, down);
+    assertEquals([await client.closed, await server.closed], [null, null]);
+  });
+
+  Deno.test(`tcp IPv${family}: a port where nobody listens refuses`, async () => {
+    await using pair = await openPair();
+    const error = await assertRejects(
+      () => pair.a.connect({ hostname: pair.addressB(family), port: 81 }),
+      Deno.errors.ConnectionRefused,
+    );
+    assertStringIncludes(error.message, "81");
+    assertEquals(pair.a.inspect().tcp, []);
+    assertEquals(pair.a.inspect().sockets, 0);
+  });
+}
+
+Deno.test("tcp: an impaired way changes nothing but the speed", async () => {
+  await using pair = await openPair({ impair: "delay 2ms 1ms loss 3% duplicate 2% reorder 5%" });
+  const [client, server] = await connected(pair);
+  const bytes = pattern(300_000);
+  const [, received] = await Promise.all([
+    writeAll(client, bytes).then(() => client.closeWrite()),
+    readAll(server),
+  ]);
+  assertSame(received, bytes);
+});
+
+Deno.test("tcp: a host connects to itself", async () => {
+  await using pair = await openPair();
+  for (const family of FAMILIES) {
+    using listener = pair.a.listen({ port: 80 });
+    const client = await pair.a.connect({ hostname: pair.addressA(family), port: 80 });
+    const server = await listener.accept();
+    await client.write(pattern(100));
+    await client.closeWrite();
+    assertSame(await readAll(server), pattern(100));
+    client.close();
+    server.close();
+  }
+});
+
+Deno.test("tcp: half-close lets the other direction go on", async () => {
+  await using pair = await openPair();
+  const [client, server] = await connected(pair);
+  await client.closeWrite();
+  await client.closeWrite();
+  assertEquals(await server.read(new Uint8Array(1)), null);
+  assertEquals(await server.read(new Uint8Array(1)), null);
+  await assertRejects(() => client.write(new Uint8Array(1)), Deno.errors.BrokenPipe);
+  await writeAll(server, pattern(200_000));
+  const received = readAll(client);
+  await server.closeWrite();
+  assertSame(await received, pattern(200_000));
+  assertEquals(await client.closed, null);
+});
+
+Deno.test("tcp: calls side by side are served in order", async () => {
+  await using pair = await openPair();
+  const [client, server] = await connected(pair);
+  const buffers = [new Uint8Array(2), new Uint8Array(3), new Uint8Array(4)];
+  const reads = buffers.map((buffer) => server.read(buffer));
+  await client.write(pattern(9));
+  assertEquals(await Promise.all(reads), [2, 3, 4]);
+  assertEquals(buffers.flatMap((buffer) => [...buffer]), [...pattern(9)]);
+  // Writes that do not fit wait behind each other, and the write side closes after them.
+  const chunk = 700_000;
+  const writes = [0, 1, 2, 3, 4].map((i) => client.write(pattern(chunk, i * chunk)));
+  const closing = client.closeWrite();
+  const received = await readAll(server);
+  const taken = await Promise.all(writes);
+  await closing;
+  const expected = taken.map((n, i) => pattern(n, i * chunk));
+  assertSame(received, new Uint8Array(await new Blob(expected).arrayBuffer()));
+});
+
+Deno.test("tcp: writes stop when nobody reads, and go on when somebody does", async () => {
+  const bufferBytes = 65536;
+  await using pair = await openPair({
+    host: { tcp: { sendBufferBytes: bufferBytes, receiveBufferBytes: bufferBytes } },
+  });
+  const [client, server] = await connected(pair);
+  const total = 1_000_000;
+  let written = 0;
+  const writing = (async () => {
+    while (written < total) written += await client.write(pattern(Math.min(10_000, total - written), written));
+    await client.closeWrite();
+  })();
+  for (let before = -1; before !== written;) {
+    before = written;
+    await new Promise((resolve) => setTimeout(resolve, 30));
+  }
+  assertLess(written, 2 * bufferBytes + 1);
+  assertSame(await readAll(server), pattern(total));
+  await writing;
+});
+
+Deno.test("tcp: close rejects what waits, later calls too; a second close does nothing", async () => {
+  await using pair = await openPair();
+  const [client, server] = await connected(pair);
+  const reading = client.read(new Uint8Array(1));
+  client.close();
+  client.close();
+  const error = await assertRejects(() => reading, Deno.errors.BadResource);
+  assertStringIncludes(error.message, "closed");
+  await assertRejects(() => client.read(new Uint8Array(1)), Deno.errors.BadResource);
+  await assertRejects(() => client.write(new Uint8Array(1)), Deno.errors.BadResource);
+  await assertRejects(() => client.closeWrite(), Deno.errors.BadResource);
+  assertEquals(await server.read(new Uint8Array(1)), null);
+  server.close();
+  assertEquals(await client.closed, null);
+  assertEquals(await server.closed, null);
+});
+
+Deno.test("tcp: what was written before close arrives", async () => {
+  await using pair = await openPair();
+  const [client, server] = await connected(pair);
+  const bytes = pattern(500_000);
+  await writeAll(client, bytes);
+  client.close();
+  assertSame(await readAll(server), bytes);
+  server.close();
+});
+
+Deno.test("tcp: closing with data unread is a reset", async () => {
+  await using pair = await openPair();
+  const [client, server] = await connected(pair);
+  await client.write(new Uint8Array(10));
+  const buffer = new Uint8Array(1);
+  await server.read(buffer);
+  server.close();
+  await assertRejects(() => client.read(buffer), Deno.errors.ConnectionReset);
+  await assertRejects(() => client.write(buffer), Deno.errors.ConnectionReset);
+  assertInstanceOf(await client.closed, Deno.errors.ConnectionReset);
+});
+
+Deno.test("tcp: abort resets at once, with a reason of one's own", async () => {
+  await using pair = await openPair();
+  const [client, server] = await connected(pair);
+  const reading = client.read(new Uint8Array(1));
+  const reason = new RangeError("had enough");
+  client.abort(reason);
+  assertEquals(await reading.catch((error) => error), reason);
+  assertEquals(await client.closed, reason);
+  await assertRejects(() => server.read(new Uint8Array(1)), Deno.errors.ConnectionReset);
+  assertEquals(pair.a.inspect().tcp, []);
+});
+
+Deno.test("tcp: data that came before a reset can still be read", async () => {
+  await using pair = await openPair();
+  const [client, server] = await connected(pair);
+  await client.write(pattern(100));
+  const buffer = new Uint8Array(10);
+  assertEquals(await server.read(buffer), 10);
+  client.abort();
+  await server.closed;
+  const rest = new Uint8Array(200);
+  assertEquals(await server.read(rest), 90);
+  await assertRejects(() => server.read(rest), Deno.errors.ConnectionReset);
+});
+
+Deno.test("tcp: no route, no such local address, a bad name and a bad port are told in words", async () => {
+  await using pair = await openPair();
+  const { a } = pair;
+  const noRoute = await assertRejects(
+    () => a.connect({ hostname: "192.0.2.1", port: 80 }),
+    Deno.errors.NetworkUnreachable,
+  );
+  assertStringIncludes(noRoute.message, "no route");
+  await assertRejects(
+    () => a.connect({ hostname: "10.7.0.2", port: 80, localAddress: "10.7.0.9" }),
+    Deno.errors.AddrNotAvailable,
+  );
+  const name = await assertRejects(() => a.connect({ hostname: "example.com", port: 80 }), TypeError);
+  assertStringIncludes(name.message, "example.com");
+  for (const port of [0, 65536, 1.5, NaN]) {
+    await assertRejects(() => a.connect({ hostname: "10.7.0.2", port }), RangeError, "port");
+  }
+});
+
+Deno.test("tcp: an attempt is given up by its signal, and leaves nothing behind", async () => {
+  await using pair = await openPair();
+  const { a } = pair;
+  const reason = new TypeError("changed my mind");
+  const aborted = { hostname: "10.7.0.2", port: 80, signal: AbortSignal.abort(reason) };
+  assertEquals(await a.connect(aborted).catch((error) => error), reason);
+  // Nobody has that address: no answer comes.
+  const abort = new AbortController();
+  const connecting = a.connect({ hostname: "10.7.0.77", port: 80, signal: abort.signal });
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  assertEquals(a.inspect().tcp.length, 1);
+  abort.abort(reason);
+  assertEquals(await connecting.catch((error) => error), reason);
+  assertEquals(a.inspect().tcp, []);
+  assertEquals(a.inspect().sockets, 0);
+  // A signal that fires later does nothing to the connection.
+  using listener = pair.b.listen({ port: 80 });
+  const later = new AbortController();
+  const client = await a.connect({ hostname: "10.7.0.2", port: 80, signal: later.signal });
+  later.abort();
+  await client.write(new Uint8Array(1));
+  const server = await listener.accept();
+  assertEquals(await server.read(new Uint8Array(1)), 1);
+});
+
+Deno.test("tcp: an attempt without answer times out", async () => {
+  await using pair = await openPair({ host: { tcp: { synRetries: 1, initialRto: SECOND / 50 } } });
+  const error = await assertRejects(
+    () => pair.a.connect({ hostname: "fd07::77", port: 80 }),
+    Deno.errors.TimedOut,
+  );
+  assertStringIncludes(error.message, "[fd07::77]:80");
+});
+
+Deno.test("tcp: a local port can be chosen, and be taken", async () => {
+  await using pair = await openPair();
+  using listener = pair.b.listen({ port: 80 });
+  const options = { hostname: "10.7.0.2", port: 80, localAddress: "10.7.0.1", localPort: 1234 };
+  const client = await pair.a.connect(options);
+  assertEquals((await listener.accept()).remoteAddr.port, 1234);
+  await assertRejects(() => pair.a.connect(options), Deno.errors.AddrInUse);
+  client.close();
+});
+
+Deno.test("tcp: await using sends what was written before it leaves", async () => {
+  await using pair = await openPair({ impair: "delay 5ms" });
+  using listener = pair.b.listen({ port: 80 });
+  const serving = (async () => {
+    await using server = await listener.accept();
+    return await readAll(server);
+  })();
+  const bytes = pattern(200_000);
+  {
+    await using client = await pair.a.connect({ hostname: pair.addressB(6), port: 80 });
+    await writeAll(client, bytes);
+  }
+  // All of it is acknowledged by now.
+  assertEquals(pair.b.inspect().tcp.map(({ info }) => info.bytesReceived), [bytes.length]);
+  assertSame(await serving, bytes);
+});
+
+Deno.test("tcp: info, unackedBytes and settings", async () => {
+  await using pair = await openPair();
+  const [client, server] = await connected(pair);
+  client.setNoDelay();
+  server.setNoDelay(false);
+  client.unref();
+  client.ref();
+  await client.write(new Uint8Array(1000));
+  await server.read(new Uint8Array(1000));
+  const info = client.info();
+  assertEquals(info.state, "ESTABLISHED");
+  assertEquals(info.bytesSent, 1000);
+  await using done = client;
+  await done.closeWrite();
+  assertEquals(await server.read(new Uint8Array(1)), null);
+  server.close();
+  assertEquals(await client.closed, null);
+  assertEquals(client.unackedBytes, 0);
+});
+
+Deno.test("tcp: many connections at once", async () => {
+  await using pair = await openPair();
+  using listener = pair.b.listen({ port: 80 });
+  const serving = (async () => {
+    for await (const conn of listener) {
+      (async () => {
+        const request = await readAll(conn);
+        await conn.write(request.toReversed());
+        conn.close();
+      })();
+    }
+  })();
+  const answers = await Promise.all(Array.from({ length: 100 }, async (_, i) => {
+    const conn = await pair.a.connect({ hostname: pair.addressB(i % 2 === 0 ? 4 : 6), port: 80 });
+    await conn.write(new Uint8Array([i, 1, 2]));
+    await conn.closeWrite();
+    const answer = await readAll(conn);
+    conn.close();
+    return answer;
+  }));
+  assertEquals(answers.map((answer) => [...answer]), answers.map((_, i) => [2, 1, i]));
+  listener.close();
+  await serving;
+  assert(pair.a.inspect().sockets === 0);
+});

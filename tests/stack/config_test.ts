@@ -1,0 +1,329 @@
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import fc from "fast-check";
+import { MILLISECOND, SECOND } from "../../src/base/time.ts";
+import { formatNetem } from "../../src/impair/parse.ts";
+import { type HostOptions, parseHostConfig } from "../../src/stack/config.ts";
+import { nearest } from "../../src/stack/config_faults.ts";
+import { formatEndpoint, type HostConfig } from "../../src/stack/options.ts";
+import { Stack } from "../../src/stack/stack.ts";
+
+const good: HostOptions = {
+  address: "10.7.0.1/24",
+  listen: "127.0.0.1:4000",
+  peers: [{ name: "b", endpoint: "127.0.0.1:4001", allowed: "10.7.0.2" }],
+};
+
+/** The lines of the error, without its head. */
+function faults(input: unknown): string[] {
+  const error = assertThrows(() => parseHostConfig(input), TypeError, "the host configuration has") as TypeError;
+  const [head, ...lines] = error.message.split("\n  ");
+  const n = Number(/(\d+) faults:$/.exec(head!)?.[1] ?? 1);
+  assertEquals(lines.length, n);
+  return lines;
+}
+
+/** The one fault of a configuration that differs from a good one. */
+function fault(changes: Record<string, unknown>): string {
+  const lines = faults({ ...good, ...changes });
+  assertEquals(lines.length, 1, lines.join("\n"));
+  return lines[0]!;
+}
+
+function peer(changes: Record<string, unknown>): Record<string, unknown> {
+  return { peers: [{ ...good.peers![0], ...changes }] };
+}
+
+Deno.test("the least configuration is completed with defaults", () => {
+  const config = parseHostConfig({ address: "10.7.0.1/24" });
+  assertEquals(config.addresses.map(String), ["10.7.0.1/24"]);
+  const { listen, peers, routes, forward, encapsulation, qdisc, tcp, seed } = config;
+  assertEquals({ listen, peers, routes, forward, encapsulation, qdisc, tcp, seed }, {
+    listen: [],
+    peers: [],
+    routes: [],
+    forward: false,
+    encapsulation: { kind: "raw" },
+    qdisc: { kind: "fq", options: {} },
+    tcp: {},
+    seed: null,
+  });
+});
+
+Deno.test("everything that can be said is heard", () => {
+  const config = parseHostConfig({
+    address: ["10.7.0.1/24", "fd07::1/64"],
+    listen: ["192.0.2.1:4790", "[2001:db8::1]:4791"],
+    peers: [
+      {
+        name: "b",
+        endpoint: "192.0.2.2:4790",
+        allowed: ["10.7.0.2", "10.20.0.0/16"],
+        mtu: 1300,
+        vni: 7,
+        impair: { in: "loss 1%", out: { delay: 5 * MILLISECOND, jitter: MILLISECOND } },
+      },
+      { endpoint: "[2001:db8::3]:99", allowed: "fd07::3" },
+    ],
+    routes: [{ to: "10.9.0.0/16", via: "b" }, { to: "::/0", via: "[2001:db8::3]:99", metric: 10 }],
+    forward: true,
+    encapsulation: { kind: "vxlan-gpe", vni: 42 },
+    qdisc: { kind: "fq", flowLimit: 50, horizon: "2s", horizonDrop: false },
+    impair: "delay 20ms rate 50mbit",
+    congestion: "none",
+    tcp: { minRto: "20ms", delayedAck: MILLISECOND, noDelay: true, sendBufferBytes: 65536 },
+    udp: { receiveBufferBytes: 1000 },
+    poolPackets: 500,
+    seed: 99,
+  });
+  const endpoint = ({ endpoint }: HostConfig["peers"][number]): string =>
+    formatEndpoint(endpoint!.address, endpoint!.port);
+  assertEquals(config.listen.map((e) => formatEndpoint(e.address, e.port)), ["192.0.2.1:4790", "[2001:db8::1]:4791"]);
+  assertEquals(config.peers.map((p) => [p.name, endpoint(p), p.allowed.join(" "), p.mtu, p.vni]), [
+    ["b", "192.0.2.2:4790", "10.7.0.2/32 10.20.0.0/16", 1300, 7],
+    ["[2001:db8::3]:99", "[2001:db8::3]:99", "fd07::3/128", 1444, 42],
+  ]);
+  const [b, c] = config.peers;
+  assertEquals([b?.impair.in?.loss, b?.impair.out?.delay, b?.impair.out?.jitter], [0.01, 5 * MILLISECOND, MILLISECOND]);
+  assertEquals([c?.impair.in, formatNetem(c!.impair.out!)], [null, formatNetem(c!.impair.out!)]);
+  assertEquals([c?.impair.out?.delay, c?.impair.out?.rateBytesPerSec], [20 * MILLISECOND, 6_250_000]);
+  assertEquals(config.routes.map((r) => `${r.to} ${r.via} ${r.metric}`), [
+    "10.9.0.0/16 b 0",
+    "::/0 [2001:db8::3]:99 10",
+  ]);
+  assertEquals(config.qdisc, { kind: "fq", options: { flowLimit: 50, horizon: 2 * SECOND, horizonDrop: false } });
+  assertEquals(config.tcp, {
+    minRto: 20 * MILLISECOND,
+    delayedAck: MILLISECOND,
+    noDelay: true,
+    sendBufferBytes: 65536,
+    congestion: "none",
+  });
+  assertEquals(config.udp, { receiveBufferBytes: 1000, socketLimit: 65536 });
+  assertEquals([config.forward, config.encapsulation, config.poolPackets, config.seed], [
+    true,
+    { kind: "vxlan-gpe", vni: 42 },
+    500,
+    99,
+  ]);
+  new Stack(config);
+});
+
+Deno.test("the inner MTU is what an underlay of 1,500 bytes leaves, of each family and encapsulation", () => {
+  const mtus = ["raw", "vxlan-gpe"].map((encapsulation) =>
+    ["192.0.2.2:1", "[2001:db8::2]:1"].map((endpoint) =>
+      parseHostConfig({ address: "10.7.0.1/24", encapsulation, peers: [{ endpoint, allowed: "10.7.0.2" }] })
+        .peers[0]!.mtu
+    )
+  );
+  assertEquals(mtus, [[1472, 1452], [1464, 1444]]);
+});
+
+Deno.test("one error names every fault, with its path, what was found and what was expected", () => {
+  assertEquals(
+    faults({
+      adress: "10.7.0.1/24",
+      address: ["10.7.0.1", "10.7.0.1/33", 7],
+      listen: "foo",
+      mtu: 100,
+      forward: "yes",
+      peers: [{ endpoint: "10.0.0.1", alowed: "10.0.0.0/8" }, 5],
+      qdisc: { kind: "fq", quantm: 3 },
+      encapsulation: "gre",
+    }),
+    [
+      'address[0]: found "10.7.0.1", expected an address with its prefix length like "10.7.0.1/24" or "fd07::1/64" ' +
+      "(the prefix length is missing)",
+      'address[1]: found "10.7.0.1/33", expected an address with its prefix length like "10.7.0.1/24" or "fd07::1/64" ' +
+      "(prefix length of 10.7.0.1 must be 0 to 32, got 33)",
+      'address[2]: found 7, expected an address with its prefix length like "10.7.0.1/24" or "fd07::1/64"',
+      'listen: found "foo", expected an endpoint like "192.0.2.7:4790" or "[2001:db8::7]:4790"',
+      'peers[0].endpoint: found "10.0.0.1", expected an endpoint like "192.0.2.7:4790" or "[2001:db8::7]:4790"',
+      'peers[0].allowed: found nothing, expected the inner prefixes behind the peer, like "10.7.0.2/32"',
+      'peers[0].alowed: unknown key, did you mean "allowed"?',
+      "peers[1]: found 5, expected a peer like { endpoint: …, allowed: … }",
+      'forward: found "yes", expected true or false',
+      "mtu: found 100, expected a whole number from 576 to 1900",
+      'encapsulation: found "gre", expected "raw", "none", "vxlan-gpe" or { kind: "vxlan-gpe", vni: 42 }',
+      'qdisc.quantm: unknown key, did you mean "quantum"?',
+      'adress: unknown key, did you mean "address"?',
+    ],
+  );
+});
+
+Deno.test("what is no object at all is refused", () => {
+  for (
+    const [input, found] of [[undefined, "nothing"], [null, "null"], ["x", '"x"'], [[], "[]"], [5n, "5n"]] as const
+  ) {
+    assertEquals(faults(input), [`(top): found ${found}, expected an object`]);
+  }
+  const ring: Record<string, unknown> = {};
+  ring["ring"] = ring;
+  assert(faults(ring).some((line) => line.startsWith("address: found nothing")));
+  assert(fault({ listen: ring }).startsWith("listen: found an object that JSON cannot show"));
+});
+
+Deno.test("text that is wrong is quoted with the reason", () => {
+  const cases: [Record<string, unknown>, string][] = [
+    [{ listen: "127.0.0.1:65536" }, "listen: found"],
+    [{ listen: "::1:80" }, "listen: found"],
+    [{ listen: "[127.0.0.1]:80" }, "listen: found"],
+    [peer({ endpoint: "host.example:80" }), '"host.example" is no IP address'],
+    [peer({ allowed: "10.7.0.2/24" }), "bits behind the prefix are set: 10.7.0.0/24?"],
+    [peer({ allowed: [] }), "peers[0].allowed: found [], expected the inner prefixes"],
+    [peer({ impair: "delay 20" }), "a time with its unit"],
+    [peer({ impair: { out: "delya 20ms" } }), "peers[0].impair.out: found"],
+    [peer({ impair: { in: { los: 1 } } }), 'there is no "los" in netem'],
+    [peer({ impair: { in: { loss: "1" } } }), "loss must be a number"],
+    [peer({ impair: { in: { loss: 7 } } }), "netem loss must be a probability"],
+    [{ impair: 5 }, "impair: found 5, expected an impairment"],
+    [{ congestion: "renno" }, "congestion: found"],
+    [{ tcp: { minRto: "200" } }, "tcp.minRto: found"],
+    [{ tcp: { sack: 1 } }, "tcp.sack: found 1, expected true or false"],
+    [{ qdisc: { kind: "fq", horizon: -1 } }, "qdisc.horizon: found -1"],
+    [{ qdisc: { kind: "pfifo", quantum: 3 } }, "qdisc.quantum: unknown key, expected one of kind, limit"],
+    [{ qdisc: "htb" }, 'qdisc: found "htb", expected "fq", "pfifo"'],
+    [{ encapsulation: { kind: "vxlan-gpe", vni: 1 << 24 } }, "encapsulation.vni: found 16777216"],
+    [{ seed: 0.5 }, "seed: found 0.5"],
+    [{ address: [] }, "address: found [], expected"],
+  ];
+  for (const [changes, part] of cases) {
+    const line = fault(changes);
+    assert(line.includes(part), `${line}\nlacks: ${part}`);
+  }
+});
+
+Deno.test("what contradicts itself is refused, and says with what", () => {
+  const twice = (b: Record<string, unknown>): Record<string, unknown> => ({
+    peers: [good.peers![0], { name: "c", endpoint: "127.0.0.1:4002", allowed: "10.7.0.3", ...b }],
+  });
+  const cases: [Record<string, unknown>, string][] = [
+    [{ address: ["10.7.0.1/24", "10.7.0.1/16"] }, "address[1]: found"],
+    [{ address: "224.0.0.1/4" }, "not one that is multicast"],
+    [{ listen: ["127.0.0.1:1", "127.0.0.2:1"] }, "listen[1]: found"],
+    [twice({ name: "b" }), "peers[1].name: found"],
+    [twice({ endpoint: "127.0.0.1:4001" }), "peers[1].endpoint: found"],
+    [twice({ endpoint: "[::1]:4001" }), '"listen" has none of IPv6'],
+    [peer({ endpoint: "0.0.0.0:5" }), "not one that is unspecified"],
+    [peer({ endpoint: "127.0.0.1:0" }), "a port from 1 to 65535"],
+    [peer({ vni: 3 }), 'peers[0].vni: found 3, expected nothing: "raw" has no network identifier'],
+    [peer({ allowed: ["10.7.0.2", "10.7.0.2/32"] }), "peers[0].allowed[1]: found"],
+    [peer({ mtu: 1279, allowed: "fd07::/64" }), "peers[0].mtu: found 1279, expected at least 1280"],
+    [{ address: "fd07::1/64", mtu: 1000 }, "mtu: found 1000, expected at least 1280"],
+    [{ encapsulation: "none", listen: undefined }, 'expected nothing, since the encapsulation is "none"'],
+    [
+      { routes: [{ to: "10.9.0.0/16", via: "bb" }] },
+      'routes[0].via: found "bb", expected the name of a peer; did you mean "b"?',
+    ],
+    [{ routes: [{ to: "10.9.0.0/16", via: "b" }, { to: "10.9.0.0/16", via: "b", metric: 0 }] }, "routes[1]: found"],
+    [{ routes: [{ to: "10.7.0.2", via: "b", metric: 1024 }] }, "routes[0].metric: found 1024"],
+  ];
+  for (const [changes, part] of cases) {
+    const line = fault(changes);
+    assert(line.includes(part), `${line}\nlacks: ${part}`);
+  }
+});
+
+Deno.test("an underlay endpoint that would be reached through the tunnel is refused, behind a default route it is not", () => {
+  const endpoint = "192.0.2.7:4790";
+  const base = { address: "10.7.0.1/24", listen: "192.0.2.1:4790" };
+  assertEquals(faults({ ...base, peers: [{ endpoint, allowed: ["10.7.0.0/24", "192.0.0.0/16"] }] }), [
+    'peers[0].endpoint: found "192.0.2.7:4790", expected an address outside the tunnel: 192.0.0.0/16 of peers[0].allowed ' +
+    "leads into the tunnel itself",
+  ]);
+  assertEquals(
+    faults({
+      ...base,
+      peers: [{ name: "b", endpoint, allowed: "0.0.0.0/0" }],
+      routes: [{ to: "192.0.2.7", via: "b" }],
+    }),
+    [
+      'peers[0].endpoint: found "192.0.2.7:4790", expected an address outside the tunnel: 192.0.2.7/32 of routes[0] ' +
+      "leads into the tunnel itself",
+    ],
+  );
+  parseHostConfig({ ...base, peers: [{ endpoint, allowed: ["0.0.0.0/0", "::/0"] }] });
+  parseHostConfig({ ...base, peers: [{ endpoint, allowed: ["10.0.0.0/8", "::c000:0/100"] }] });
+});
+
+Deno.test("peers of vxlan-gpe may share an address if their identifiers differ; of raw, if their ports do", () => {
+  const peers = (a: object, b: object): unknown[] => [
+    { name: "a", endpoint: "127.0.0.1:4001", allowed: "10.7.0.2", ...a },
+    { name: "b", endpoint: "127.0.0.1:4001", allowed: "10.7.0.3", ...b },
+  ];
+  const gpe = { ...good, encapsulation: "vxlan-gpe" };
+  parseHostConfig({ ...gpe, peers: peers({ vni: 1 }, { vni: 2 }) });
+  assert(faults({ ...gpe, peers: peers({}, { endpoint: "127.0.0.1:4002" }) })[0]?.includes("address and vni"));
+  parseHostConfig({ ...good, peers: peers({}, { endpoint: "127.0.0.1:4002" }) });
+  assert(faults({ ...good, peers: peers({}, {}) })[0]?.includes("address and port"));
+});
+
+Deno.test("without encapsulation there are no endpoints", () => {
+  const config = parseHostConfig({ address: "10.7.0.1/24", encapsulation: "none", peers: [{ allowed: "10.7.0.2" }] });
+  assertEquals(config.peers.map((p) => [p.name, p.endpoint, p.mtu]), [["peer1", null, 1500]]);
+  assert(fault({ peers: [{ allowed: "10.7.0.2" }] }).startsWith("peers[0].endpoint: found nothing"));
+});
+
+Deno.test("a slip of a name is recognised, another word is not", () => {
+  const names = ["address", "listen", "peers", "routes", "forward", "mtu"];
+  assertEquals(["adress", "addresses", "Peers", "peer", "lisetn", "fowrard", "mut"].map((n) => nearest(n, names)), [
+    "address",
+    "address",
+    "peers",
+    "peers",
+    "listen",
+    "forward",
+    "mtu",
+  ]);
+  assertEquals(["banana", "x", "", "interface"].map((n) => nearest(n, names)), [null, null, null, null]);
+});
+
+Deno.test("whatever is given, the answer is a configuration that makes a stack, or one TypeError", () => {
+  const wild = fc.oneof(
+    { depthSize: "small" },
+    fc.anything(),
+    fc.constantFrom<unknown>("10.7.0.1/24", "127.0.0.1:5", "delay 5ms", "raw", "fq", "b", 5, true, [], {}),
+  );
+  const mostly = (...right: unknown[]) =>
+    fc.oneof({ arbitrary: fc.constantFrom(...right), weight: 30 }, { arbitrary: wild, weight: 1 });
+  const config = fc.record({
+    address: mostly("10.7.0.1/24", "fd07::1/64", ["10.7.0.1/24", "fd07::1/64"]),
+    listen: mostly("127.0.0.1:5", "[::1]:5", ["127.0.0.1:5", "[::1]:5"]),
+    peers: fc.oneof(
+      wild,
+      fc.array(
+        fc.record({
+          name: mostly("b", "c"),
+          endpoint: mostly("127.0.0.1:6", "[::1]:7", "192.0.2.1:0"),
+          allowed: mostly("10.7.0.2", "fd07::/64", "0.0.0.0/0", "127.0.0.0/8"),
+          impair: mostly("loss 1%", { in: "delay 5ms" }),
+          vni: mostly(5),
+        }, { requiredKeys: ["allowed"] }),
+        { maxLength: 2 },
+      ),
+    ),
+    routes: mostly([{ to: "10.9.0.0/16", via: "b" }], []),
+    forward: mostly(true),
+    mtu: mostly(1280, 1900, 576),
+    encapsulation: mostly("raw", "vxlan-gpe", "none"),
+    qdisc: mostly("fq", { kind: "pfifo", limit: 5 }, { kind: "fq", quantum: 3000 }),
+    impair: mostly("loss 1%"),
+    tcp: mostly({ minRto: "20ms" }, { congestion: "none", sack: false }),
+    seed: mostly(1, -1),
+  }, { requiredKeys: ["address"] });
+  let accepted = 0;
+  fc.assert(
+    fc.property(fc.oneof(config, fc.anything()), (input) => {
+      let parsed: HostConfig;
+      try {
+        parsed = parseHostConfig(input);
+      } catch (error) {
+        assert(error instanceof TypeError && error.message.startsWith("the host configuration has"), String(error));
+        return;
+      }
+      accepted++;
+      new Stack({ ...parsed, seed: parsed.seed ?? 1 });
+    }),
+    { numRuns: 1000 },
+  );
+  assert(accepted > 10, `only ${accepted} were accepted`);
+});

@@ -1,0 +1,87 @@
+/**
+ * Two hosts in one process, peers of each other, for tests of sockets and of what stands on them.
+ *
+ * @module
+ */
+
+import { createSocket } from "node:dgram";
+import { MemoryNetwork } from "../../src/runtime/memory_port.ts";
+import { type Host, openHost, openHostOver } from "../../src/runtime/open_host.ts";
+
+/** IP versions that tests are run in. */
+export const FAMILIES: readonly (4 | 6)[] = [4, 6];
+
+/** How the hosts differ from the plainest. */
+export interface PairOptions {
+  /** Netem text for the way from `a` to `b` and back. */
+  impair?: string;
+  /** Real sockets on the loopback of this family instead of ports in memory. */
+  sockets?: 4 | 6;
+  /** Further options of both hosts. */
+  host?: Record<string, unknown>;
+}
+
+/** Two hosts and their addresses, in both families. */
+export interface HostPair extends AsyncDisposable {
+  /** The first host: 10.7.0.1, fd07::1. */
+  a: Host;
+  /** The second host: 10.7.0.2, fd07::2. */
+  b: Host;
+  /** The address of `a` in a family. */
+  addressA(family: 4 | 6): string;
+  /** The address of `b` in a family. */
+  addressB(family: 4 | 6): string;
+}
+
+/** A UDP port of the loopback that was free a moment ago, in both families. */
+export async function freePort(): Promise<number> {
+  const socket = createSocket("udp6");
+  await new Promise<void>((resolve) => socket.bind(0, "::", resolve));
+  const { port } = socket.address();
+  await new Promise<void>((resolve) => socket.close(resolve));
+  return port;
+}
+
+/** Opens two hosts that reach each other in both families. */
+export async function openPair(options: PairOptions = {}): Promise<HostPair> {
+  const network = new MemoryNetwork();
+  const loopback = options.sockets === 6 ? "[::1]" : "127.0.0.1";
+  const [portA, portB] = options.sockets ? [await freePort(), await freePort()] : [7001, 7002];
+  const open = (own: string, ownPort: number, otherPort: number): Promise<Host> => {
+    const config = {
+      address: [`10.7.0.${own}/24`, `fd07::${own}/64`],
+      listen: `${loopback}:${ownPort}`,
+      peers: [{
+        name: "other",
+        endpoint: `${loopback}:${otherPort}`,
+        allowed: ["10.7.0.0/24", "fd07::/64"],
+        ...(options.impair === undefined ? {} : { impair: { out: options.impair } }),
+      }],
+      seed: Number(own),
+      ...options.host,
+    };
+    if (options.sockets !== undefined) return openHost(config);
+    return openHostOver(config, (address, port, context) => network.open(address, port, context));
+  };
+  const a = await open("1", portA!, portB!);
+  const b = await open("2", portB!, portA!);
+  return {
+    a,
+    b,
+    addressA: (family) => family === 4 ? "10.7.0.1" : "fd07::1",
+    addressB: (family) => family === 4 ? "10.7.0.2" : "fd07::2",
+    async [Symbol.asyncDispose]() {
+      await Promise.all([a.close(), b.close()]);
+    },
+  };
+}
+
+/** A pattern that shows any byte that is lost, doubled or out of place. */
+export function pattern(length: number, from = 0): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(length);
+  for (let i = 0; i < length; i++) {
+    const at = from + i;
+    bytes[i] = (at ^ (at >>> 8) * 31 ^ (at >>> 16) * 17) & 255;
+  }
+  return bytes;
+}

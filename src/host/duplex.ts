@@ -8,9 +8,10 @@
  * ```
  *
  * Backpressure goes through in both directions: nothing is read from the connection while the stream's own buffer is
- * full, and a write calls back when the connection has taken all of it. Ending the stream closes the write side;
- * destroying it before that, or with an error, resets the connection. An error of the connection destroys the stream
- * and has the `code` that Node programs look for.
+ * full, and a write calls back when the connection has taken all of it. Ending the stream closes the write side.
+ * Destroying it closes the connection, which still sends what it has taken; if the stream holds more than that, or is
+ * destroyed with an error, the connection is reset. An error of the connection destroys the stream and has the `code`
+ * that Node programs look for.
  *
  * Left out: `connect` on the object itself (it is connected from the start), file descriptors, keep-alive probes.
  *
@@ -239,6 +240,8 @@ export function toDuplex(conn: TcpConn, options: TcpDuplexOptions = {}): TcpDupl
 
 /** Whatever takes streams as connections: a server of `node:http`, for one. */
 export interface ConnectionServer {
+  /** True while it accepts connections. */
+  readonly listening?: boolean;
   /** Told of a new connection. */
   emit(event: "connection", stream: Duplex): boolean;
 }
@@ -246,10 +249,18 @@ export interface ConnectionServer {
 /**
  * Hands every connection of a listener to a server, until the listener is closed.
  *
+ * Meanwhile the server counts as listening, which it is: one of `node:http` would otherwise end each connection after
+ * its first response.
+ *
  * @returns resolves when the listener is closed
  */
 export async function serve(listener: TcpListener, server: ConnectionServer): Promise<void> {
-  for await (const conn of listener) server.emit("connection", toDuplex(conn));
+  Object.defineProperty(server, "listening", { value: true, configurable: true });
+  try {
+    for await (const conn of listener) server.emit("connection", toDuplex(conn));
+  } finally {
+    delete (server as { listening?: boolean }).listening;
+  }
 }
 
 /** Where to connect, in the words of `node:http` and `node:net`. */

@@ -356,6 +356,7 @@ function finInput(t: Tcb, now: Instant): void {
       break;
     case TcpState.FinWait2:
       enterTimeWait(t, now);
+      sendAck(t, now); // at once: nothing will follow that it could ride on
       break;
     default:
       break;

@@ -1,8 +1,9 @@
 /**
  * What was sent and is not acknowledged yet: one record a segment, oldest first.
  *
- * The records (sequence range, departure stamp, flags) lie in one typed array that is made when the first segment is
- * sent and doubles up to a bound. Bytes themselves stay in the send buffer; a record only says which.
+ * The records (sequence range, departure stamp, flags) lie in one typed array that is taken when the first segment is
+ * sent and doubles up to a bound. Arrays of the first size are used again by later connections: making one costs more
+ * than a whole handshake. Bytes themselves stay in the send buffer; a record only says which.
  *
  * Always holds: records do not overlap and are in sequence order without gaps, from SND.UNA to SND.NXT.
  *
@@ -24,9 +25,13 @@ const FIRST_CAPACITY = 32;
 /** The most segments in flight of one connection. */
 export const RETRANSMIT_QUEUE_LIMIT = 1 << 15;
 
+/** Arrays of the first size that no connection uses; a bounded number is kept. */
+const SPARE: Float64Array<ArrayBuffer>[] = [];
+const SPARE_LIMIT = 1024;
+
 /** The unacknowledged segments of one connection. */
 export class RetransmitQueue {
-  #cells: Float64Array | null = null;
+  #cells: Float64Array<ArrayBuffer> | null = null;
   #mask = 0;
   #head = 0;
   #size = 0;
@@ -94,6 +99,8 @@ export class RetransmitQueue {
 
   /** Removes all segments and gives the memory back. */
   clear(): void {
+    const cells = this.#cells;
+    if (cells !== null && cells.length === FIRST_CAPACITY * STRIDE && SPARE.length < SPARE_LIMIT) SPARE.push(cells);
     this.#cells = null;
     this.#mask = 0;
     this.#head = 0;
@@ -106,7 +113,8 @@ export class RetransmitQueue {
 
   #grow(): void {
     const capacity = this.#cells === null ? FIRST_CAPACITY : (this.#mask + 1) * 2;
-    const cells = new Float64Array(capacity * STRIDE);
+    const spare = capacity === FIRST_CAPACITY ? SPARE.pop() : undefined;
+    const cells = spare ?? new Float64Array(capacity * STRIDE);
     for (let i = 0; i < this.#size; i++) {
       const from = this.#at(i);
       cells.set(this.#cells!.subarray(from, from + STRIDE), i * STRIDE);

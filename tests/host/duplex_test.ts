@@ -79,7 +79,7 @@ for (const family of FAMILIES) {
     }
     listener.close();
     await serving;
-    assertEquals(pair.a.inspect().sockets, 0);
+    assertEquals(server.listening, false);
   });
 }
 

@@ -225,3 +225,77 @@ Deno.test("handshake: ports and addresses in use are refused", () => {
   h.connect({ localPort: 5000 });
   assertEquals(h.tcp.connect(h.remote, h.remotePort, { localPort: 5000 }, 0), SocketErrorKind.AddrInUse);
 });
+
+Deno.test("handshake: on the smallest of links segments fit, whatever the peer announces", () => {
+  for (const announced of [0, 1, 48, 1460]) {
+    const h = new TcpTrace();
+    h.mtu = 68;
+    const t = h.established({ mss: announced, ts: true });
+    h.write(t, 100);
+    h.out({ flags: ".", len: 68 - 40 - 12 }); // the trace refuses packets beyond the MTU
+  }
+});
+
+Deno.test("handshake: a SYN in the window of SYN-RECEIVED gives a passive open up, and challenges an active one", () => {
+  const passive = new TcpTrace();
+  passive.listen();
+  passive.in({ flags: "S", seq: 0, mss: 1460 });
+  passive.out({ flags: "S." });
+  passive.in({ flags: "S", seq: 100, mss: 1460 });
+  assertEquals(passive.tcp.connectionCount, 0);
+  passive.in({ flags: "S", seq: 100, mss: 1460 });
+  passive.out({ flags: "S.", ack: 101 });
+
+  const active = new TcpTrace();
+  const t = active.connect();
+  active.in({ flags: "S", seq: 0, mss: 1460 });
+  active.all();
+  active.in({ flags: "S", seq: 100, mss: 1460 });
+  active.out({ flags: ".", seq: 1, ack: 1 });
+  assertEquals(t.state, TcpState.SynReceived);
+});
+
+Deno.test("handshake: the SYN-ACK again, since our acknowledgment was lost, is acknowledged again", () => {
+  const h = new TcpTrace();
+  const t = h.opened();
+  h.in({ flags: "S.", seq: 0, ack: 1, mss: 1460 });
+  h.out({ flags: ".", seq: 1, ack: 1 });
+  assertEquals(t.state, TcpState.Established);
+});
+
+Deno.test("handshake: simultaneous open, our SYN-ACK lost: their SYN again brings it again", () => {
+  const h = new TcpTrace();
+  const t = h.connect();
+  h.in({ flags: "S", seq: 0, mss: 1460 });
+  assertEquals(h.all().map((s) => s.flags), ["S", "S."]);
+  h.in({ flags: "S", seq: 0, mss: 1460 });
+  h.out({ flags: "S.", seq: 0, ack: 1 });
+  h.in({ flags: ".", seq: 1, ack: 1 });
+  assertEquals(t.state, TcpState.Established);
+});
+
+Deno.test("handshake: data that waits in SYN-SENT and its FIN follow the acknowledgment", () => {
+  const h = new TcpTrace({ timestamps: false });
+  const t = h.connect();
+  h.write(t, 2000);
+  t.shutdownWrite(h.now);
+  assertEquals(t.unsentBytes, 2000);
+  h.out({ flags: "S" });
+  h.quiet();
+  h.in({ flags: "S.", seq: 0, ack: 1, mss: 1460 });
+  h.out({ flags: ".", seq: 1, len: 0 });
+  h.out({ flags: ".", seq: 1, len: 1460 });
+  h.out({ flags: "F.", seq: 1461, len: 540 });
+  assertEquals(t.state, TcpState.FinWait1);
+});
+
+Deno.test("handshake: closing in SYN-SENT forgets the attempt without a word", () => {
+  const h = new TcpTrace();
+  const t = h.connect();
+  h.out({ flags: "S" });
+  t.close(h.now);
+  h.quietUntil(10_000);
+  assertEquals([t.state, t.error, h.tcp.connectionCount], [TcpState.Closed, SocketErrorKind.None, 0]);
+  h.in({ flags: "S.", seq: 0, ack: 1, mss: 1460 });
+  h.out({ flags: "R", seq: 1 });
+});

@@ -1,0 +1,141 @@
+/**
+ * Two processes over loopback UDP, with the sockets that a program would use: bulk, requests and connections.
+ *
+ * The measuring process starts the other one, which echoes, discards or accepts.
+ *
+ * @module
+ */
+
+import { type Host, openHost } from "../src/runtime/open_host.ts";
+import type { TcpConn } from "../src/socket/tcp_conn.ts";
+import type { Bench } from "./bench.ts";
+
+const ECHO = 7;
+const DISCARD = 9;
+
+function open(own: 1 | 2, listen: string, endpoint: string): Promise<Host> {
+  return openHost({
+    address: `10.0.0.${own}/24`,
+    listen,
+    peers: [{ name: "other", endpoint, allowed: `10.0.0.${3 - own}` }],
+    tcp: { timeWait: "1ms", noDelay: true },
+  });
+}
+
+/** The other process; its first argument is the port it listens on, its second the port of the measuring one. */
+export async function serve(ownPort: string, otherPort: string): Promise<void> {
+  const host = await open(2, `127.0.0.1:${ownPort}`, `127.0.0.1:${otherPort}`);
+  const accept = async (port: number, handle: (conn: TcpConn) => Promise<void>): Promise<void> => {
+    for await (const conn of host.listen({ port })) handle(conn).catch(() => {}).finally(() => conn.close());
+  };
+  accept(ECHO, async (conn) => {
+    const buffer = new Uint8Array(65536);
+    for (let n = await conn.read(buffer); n !== null; n = await conn.read(buffer)) {
+      await conn.write(buffer.subarray(0, n));
+    }
+  });
+  accept(DISCARD, async (conn) => {
+    const buffer = new Uint8Array(65536);
+    while (await conn.read(buffer) !== null);
+  });
+  console.log("ready");
+  for await (const _ of Deno.stdin.readable);
+  Deno.exit(0);
+}
+
+async function withServer<T>(measure: (host: Host) => Promise<T>): Promise<T> {
+  const base = 20000 + Deno.pid % 20000;
+  const child = new Deno.Command(Deno.execPath(), {
+    args: [
+      "run",
+      "--quiet",
+      "--allow-all",
+      new URL("./main.ts", import.meta.url).href,
+      "--serve",
+      `${base},${base + 1}`,
+    ],
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "inherit",
+  }).spawn();
+  try {
+    const reader = child.stdout.getReader();
+    await reader.read();
+    const host = await open(1, `127.0.0.1:${base + 1}`, `127.0.0.1:${base}`);
+    try {
+      return await measure(host);
+    } finally {
+      await host.close();
+      await reader.cancel();
+    }
+  } finally {
+    await child.stdin.close();
+    await child.status;
+  }
+}
+
+/** Amount a second of `work`, after a warm-up of a third of `seconds`. */
+async function asyncRate(seconds: number, work: () => Promise<number>): Promise<number> {
+  let rate = 0;
+  for (const limit of [seconds / 3, seconds]) {
+    const from = performance.now();
+    let done = 0;
+    while (performance.now() - from < limit * 1000) done += await work();
+    rate = done / ((performance.now() - from) / 1000);
+  }
+  return rate;
+}
+
+/** One flow of bulk data. */
+export const bulk: Bench = {
+  name: "UDP bulk",
+  what: "one flow between two processes over loopback UDP, by read and write",
+  unit: "Gbit/s",
+  run: (seconds) =>
+    withServer(async (host) => {
+      using conn = await host.connect({ hostname: "10.0.0.2", port: DISCARD });
+      const out = new Uint8Array(65536).fill(0x55);
+      let acked = 0;
+      const bytesPerSec = await asyncRate(seconds, async () => {
+        await conn.write(out);
+        const { bytesAcked } = conn.info();
+        const more = bytesAcked - acked;
+        acked = bytesAcked;
+        return more;
+      });
+      conn.abort();
+      return bytesPerSec * 8 / 1e9;
+    }),
+};
+
+/** One-byte requests, one at a time. */
+export const requests: Bench = {
+  name: "UDP requests",
+  what: "one byte there and back between two processes over loopback UDP",
+  unit: "1/s",
+  run: (seconds) =>
+    withServer(async (host) => {
+      using conn = await host.connect({ hostname: "10.0.0.2", port: ECHO });
+      const byte = new Uint8Array(1);
+      return await asyncRate(seconds, async () => {
+        await conn.write(byte);
+        return await conn.read(byte) ?? 0;
+      });
+    }),
+};
+
+/** Connections opened and closed by both sides, TIME-WAIT 1 ms. */
+export const connections: Bench = {
+  name: "UDP connections",
+  what: "handshake, close by both sides, between two processes over loopback UDP",
+  unit: "1/s",
+  run: (seconds) =>
+    withServer((host) =>
+      asyncRate(seconds, async () => {
+        using conn = await host.connect({ hostname: "10.0.0.2", port: DISCARD });
+        await conn.closeWrite();
+        await conn.read(new Uint8Array(1));
+        return 1;
+      })
+    ),
+};

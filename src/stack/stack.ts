@@ -52,6 +52,7 @@ import { type IpHeader, IpProtocol } from "../wire/ip_header.ts";
 import { inspectStack, type StackSnapshot } from "./inspect.ts";
 import { InterfaceStages } from "./interface_stages.ts";
 import { ALLOWED_METRIC, type EncapsulationConfig, type QdiscConfig, type StackOptions } from "./options.ts";
+import { type PacketTap, TapPoint } from "./packet_tap.ts";
 import { StackNetwork } from "./stack_network.ts";
 
 /** Looped packets that one `timeout` takes. */
@@ -90,7 +91,11 @@ export class Stack {
   readonly egress: InterfaceStages = new InterfaceStages();
   readonly #events = new EventQueue();
   readonly #loopback: Qdisc;
-  readonly #sink: DropSink;
+  /** Takes what layers drop, ingress impairments, and everything on the way out. */
+  readonly #sink: CountingSink;
+  readonly #inSink: CountingSink;
+  readonly #outSink: CountingSink;
+  #tap: PacketTap | null = null;
 
   /**
    * Makes a stack at rest.
@@ -106,9 +111,11 @@ export class Stack {
     const hashSeed = root.fork("hash").u32() | 0;
     this.options = options;
     this.pool = new PacketPool(options.poolPackets);
-    this.#sink = new CountingSink(this.pool, this.drops);
-    this.qdisc = makeQdisc(options.qdisc, this.#sink);
-    this.#loopback = new Fq({}, this.#sink);
+    this.#sink = new CountingSink(this.pool, this.drops, TapPoint.In, false);
+    this.#inSink = new CountingSink(this.pool, this.drops, TapPoint.In, true);
+    this.#outSink = new CountingSink(this.pool, this.drops, TapPoint.Out, true);
+    this.qdisc = makeQdisc(options.qdisc, this.#outSink);
+    this.#loopback = new Fq({}, this.#outSink);
     this.ip = new IpLayer({
       pool: this.pool,
       sink: this.#sink,
@@ -135,12 +142,24 @@ export class Stack {
     this.#addRoutes();
   }
 
+  /** Looks on at every packet, if set. */
+  get tap(): PacketTap | null {
+    return this.#tap;
+  }
+
+  set tap(tap: PacketTap | null) {
+    this.#tap = tap;
+    for (const sink of [this.#sink, this.#inSink, this.#outSink]) sink.tap = tap;
+  }
+
   /** Takes a packet that came in by interface `ifindex`, its IP header at `p.start`. */
   input(ifindex: number, p: Packet, now: Instant): void {
     p.ifindex = ifindex;
-    if (!this.ingress.has(ifindex)) return this.ip.input(p, now);
+    const isImpaired = this.ingress.has(ifindex);
+    if (this.#tap !== null) this.#tap.packet(isImpaired ? TapPoint.InWire : TapPoint.In, p, now);
+    if (!isImpaired) return this.ip.input(p, now);
     const reason = this.ingress.push(p, now);
-    if (reason !== DropReason.None) this.#sink.drop(p, reason, now);
+    if (reason !== DropReason.None) this.#inSink.drop(p, reason, now);
   }
 
   /** Takes a datagram of the underlay that came from the address of these words and from `port`. */
@@ -152,7 +171,10 @@ export class Stack {
 
   /** Lets impaired and looped packets come in, runs due timers, and writes out what connections have to say. */
   timeout(now: Instant): void {
-    for (let p = this.ingress.pull(now); p !== null; p = this.ingress.pull(now)) this.ip.input(p, now);
+    for (let p = this.ingress.pull(now); p !== null; p = this.ingress.pull(now)) {
+      if (this.#tap !== null) this.#tap.packet(TapPoint.In, p, now);
+      this.ip.input(p, now);
+    }
     for (let n = 0; n < LOOPBACK_BUDGET; n++) {
       const p = this.#loopback.pull(now);
       if (p === null) break;
@@ -171,13 +193,17 @@ export class Stack {
   pull(now: Instant): Packet | null {
     for (;;) {
       const impaired = this.egress.pull(now);
-      if (impaired !== null) return impaired;
+      if (impaired !== null) {
+        if (this.#tap !== null) this.#tap.packet(TapPoint.OutWire, impaired, now);
+        return impaired;
+      }
       const p = this.qdisc.pull(now);
       if (p === null) return null;
+      if (this.#tap !== null) this.#tap.packet(TapPoint.Out, p, now);
       this.#departed(p);
       if (!this.egress.has(p.ifindex)) return p;
       const reason = this.egress.push(p, now);
-      if (reason !== DropReason.None) this.#sink.drop(p, reason, now);
+      if (reason !== DropReason.None) this.#outSink.drop(p, reason, now);
     }
   }
 
@@ -218,7 +244,7 @@ export class Stack {
 
   #send(p: Packet, now: Instant): void {
     const reason = p.ifindex === LOOPBACK_IFINDEX ? this.#loopback.push(p, now) : this.qdisc.push(p, now);
-    if (reason !== DropReason.None) this.#sink.drop(p, reason, now);
+    if (reason !== DropReason.None) this.#outSink.drop(p, reason, now);
   }
 
   /** Gives a packet for this host to its transport. */
@@ -261,13 +287,14 @@ export class Stack {
         this.tunnel.addPeer({ name: peer.name, ifindex, address, port, allowed: peer.allowed, networkId: peer.vni });
       }
       const { in: ingress, out: egress } = peer.impair;
-      if (ingress !== null) this.ingress.set(ifindex, () => this.#makeStage(ingress, rng.fork(peer.name).fork("in")));
-      if (egress !== null) this.egress.set(ifindex, () => this.#makeStage(egress, rng.fork(peer.name).fork("out")));
+      const own = rng.fork(peer.name);
+      if (ingress !== null) this.ingress.set(ifindex, () => this.#makeStage(ingress, own.fork("in"), this.#inSink));
+      if (egress !== null) this.egress.set(ifindex, () => this.#makeStage(egress, own.fork("out"), this.#outSink));
     });
   }
 
-  #makeStage(config: NetemConfig, rng: Rng): NetemStage {
-    return new NetemStage(config, rng, this.pool, this.#sink);
+  #makeStage(config: NetemConfig, rng: Rng, sink: DropSink): NetemStage {
+    return new NetemStage(config, rng, this.pool, sink);
   }
 
   #addRoutes(): void {
@@ -284,17 +311,25 @@ export class Stack {
   }
 }
 
+/** Counts and frees what is dropped on one way. */
 class CountingSink implements DropSink {
+  tap: PacketTap | null = null;
   readonly #pool: PacketPool;
   readonly #drops: DropCounters;
+  readonly #point: TapPoint;
+  readonly #isIp: boolean;
 
-  constructor(pool: PacketPool, drops: DropCounters) {
+  /** @param isIp true if everything dropped here is an IP packet; else that is told by a transport header behind it */
+  constructor(pool: PacketPool, drops: DropCounters, point: TapPoint, isIp: boolean) {
     this.#pool = pool;
     this.#drops = drops;
+    this.#point = point;
+    this.#isIp = isIp;
   }
 
-  drop(p: Packet, reason: DropReason, _now: Instant): void {
+  drop(p: Packet, reason: DropReason, now: Instant): void {
     this.#drops.count(reason);
+    if (this.tap !== null && (this.#isIp || p.l4 > p.start)) this.tap.drop(this.#point, p, reason, now);
     this.#pool.release(p);
   }
 }

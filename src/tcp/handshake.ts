@@ -47,7 +47,10 @@ function startSequence(t: Tcb, now: Instant): void {
   t.sndSml = t.iss;
   t.tsOffset = t.tcp.network.rng.u32() | 0;
   t.localMss = t.tcp.network.mtuTo(t.remoteAddress) - ipHeaderBytes(t.remoteAddress.version) - TCP_HEADER_BYTES;
-  if (t.windowScaleOn) t.rcvWndShift = windowShiftFor(t.receiveRing.capacity);
+  if (t.windowScaleOn) {
+    const { windowShift } = t.tcp.options;
+    t.rcvWndShift = windowShift >= 0 ? windowShift : windowShiftFor(t.receiveRing.capacity);
+  }
   t.synSentAt = now;
 }
 

@@ -72,7 +72,11 @@ export function segmentInput(t: Tcb, p: Packet, now: Instant): DropReason {
     return challenge(t, now, DropReason.TcpOutOfWindow, length > 0);
   }
 
-  if (hasRst) return resetInput(t, now);
+  if (hasRst) {
+    // Just behind the window, where a bare acknowledgment may stand, is outside for a reset (RFC 5961 section 3.2).
+    if (window > 0 && s.seq === seqAdd(t.rcvNxt, window)) return DropReason.TcpOutOfWindow;
+    return resetInput(t, now);
+  }
 
   if ((s.flags & SYN) !== 0) {
     // RFC 5961 section 4.2; a listener's half-open connection is given up (RFC 9293 section 3.10.7.4).
@@ -136,6 +140,7 @@ function isClosed(t: Tcb): boolean {
 /** RST (RFC 5961 section 3.2): only the exact sequence number resets. */
 function resetInput(t: Tcb, now: Instant): DropReason {
   const s = t.tcp.segment;
+  if (t.state === TcpState.TimeWait && t.tcp.options.rfc1337) return DropReason.TcpBadReset;
   if (s.seq !== t.rcvNxt) return challenge(t, now, DropReason.TcpBadReset, false);
   switch (t.state) {
     case TcpState.SynReceived:
@@ -297,6 +302,7 @@ export function dataInput(t: Tcb, p: Packet, now: Instant): DropReason {
     t.finReceived = true;
     t.rcvFin = right;
   }
+  if (s.payloadLength > 0) t.lastDataInAt = now;
   if (seqLt(left, t.rcvNxt)) {
     from += seqDiff(t.rcvNxt, left);
     left = t.rcvNxt;
@@ -345,7 +351,8 @@ function advanceReceive(t: Tcb, next: number): void {
 function finInput(t: Tcb, now: Instant): void {
   t.rcvNxt = seqAdd(t.rcvFin, 1);
   if (seqLt(t.rcvAdv, t.rcvNxt)) t.rcvAdv = t.rcvNxt;
-  t.ackNow = true;
+  if (t.state !== TcpState.Established || !t.tcp.options.delayFinAck) t.ackNow = true;
+  t.quickAcksLeft = 0;
   t.raise(SocketEvent.Readable);
   switch (t.state) {
     case TcpState.Established:
@@ -366,6 +373,7 @@ function finInput(t: Tcb, now: Instant): void {
 /** RFC 5681 section 4.2: at least every second full-sized segment at once, else within the delay. */
 function scheduleAck(t: Tcb, now: Instant): void {
   if (seqDiff(t.rcvNxt, t.lastAckSent) >= 2 * t.rcvMss) t.ackNow = true;
+  if (t.quickAcksLeft > 0) t.ackNow = true;
   if (t.ackNow) {
     t.tcp.makeReady(t);
   } else if (t.delayedAckAt === NEVER && t.rcvNxt !== t.lastAckSent) {

@@ -20,6 +20,12 @@ export interface TcpOptions {
   maxRto: Duration;
   /** How long an acknowledgment may wait for data to ride on (RFC 9293 section 3.8.6.3: < 0.5 s). Default 40 ms. */
   delayedAck: Duration;
+  /** Acknowledgments at the start of a connection that do not wait, until we answer with data. Default 0; Linux: 16. */
+  quickAcks: number;
+  /** Let the acknowledgment of a FIN wait like one of data, while we may still send. Default false; Linux does. */
+  delayFinAck: boolean;
+  /** A reset does not end TIME-WAIT (RFC 1337 section 3). Default false, as Linux. */
+  rfc1337: boolean;
   /** How long a closed connection is remembered: 2 MSL. Default 60 s. */
   timeWait: Duration;
   /** How long FIN-WAIT-2 may last once the application is gone. Default 60 s. */
@@ -36,6 +42,8 @@ export interface TcpOptions {
   initialCwndSegments: number;
   /** Offer window scaling (RFC 7323). Default true. */
   windowScale: boolean;
+  /** Window shift to announce; -1 for the least that the receive buffer needs. Default -1. */
+  windowShift: number;
   /** Offer timestamps (RFC 7323). Default true. */
   timestamps: boolean;
   /** Offer selective acknowledgments (RFC 2018). Default true. */
@@ -56,6 +64,9 @@ export const DEFAULT_TCP_OPTIONS: TcpOptions = {
   minRto: 200 * MILLISECOND,
   maxRto: 120 * SECOND,
   delayedAck: 40 * MILLISECOND,
+  quickAcks: 0,
+  delayFinAck: false,
+  rfc1337: false,
   timeWait: 60 * SECOND,
   finWait2: 60 * SECOND,
   synRetries: 6,
@@ -64,6 +75,7 @@ export const DEFAULT_TCP_OPTIONS: TcpOptions = {
   congestion: "reno",
   initialCwndSegments: 0,
   windowScale: true,
+  windowShift: -1,
   timestamps: true,
   sack: true,
   noDelay: false,

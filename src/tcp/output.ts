@@ -268,6 +268,11 @@ function sendSegment(
   p.flow = t.flow;
   t.counters.segmentsOut++;
   if ((flags & ACK) !== 0) {
+    if (t.quickAcksLeft > 0) {
+      if (length === 0) t.quickAcksLeft--;
+      // An answer: from now on acknowledgments can ride on data.
+      else if (now - t.lastDataInAt < tcp.options.delayedAck) t.quickAcksLeft = 0;
+    }
     t.ackNow = false;
     t.delayedAckAt = NEVER;
     t.lastAckSent = t.rcvNxt;

@@ -216,6 +216,10 @@ export class Tcb implements EventSource {
   /** Timeouts in a row without progress. */
   retries = 0;
 
+  /** Acknowledgments that are still sent at once because the connection is young. */
+  quickAcksLeft: number;
+  /** When data was last received. */
+  lastDataInAt: Instant = -NEVER;
   /** An acknowledgment is to be sent with the next output. */
   ackNow = false;
   /** When a delayed acknowledgment is due. */
@@ -255,6 +259,7 @@ export class Tcb implements EventSource {
     this.hash = hash;
     this.congestion = congestion;
     this.noDelay = options.noDelay;
+    this.quickAcksLeft = options.quickAcks;
     this.windowScaleOn = options.windowScale;
     this.timestampsOn = options.timestamps;
     this.sackOn = options.sack;

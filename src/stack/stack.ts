@@ -287,14 +287,11 @@ export class Stack {
         this.tunnel.addPeer({ name: peer.name, ifindex, address, port, allowed: peer.allowed, networkId: peer.vni });
       }
       const { in: ingress, out: egress } = peer.impair;
-      const own = rng.fork(peer.name);
-      if (ingress !== null) this.ingress.set(ifindex, () => this.#makeStage(ingress, own.fork("in"), this.#inSink));
-      if (egress !== null) this.egress.set(ifindex, () => this.#makeStage(egress, own.fork("out"), this.#outSink));
+      const makeStage = (config: NetemConfig, way: string, sink: DropSink) => () =>
+        new NetemStage(config, rng.fork(peer.name).fork(way), this.pool, sink);
+      if (ingress !== null) this.ingress.set(ifindex, makeStage(ingress, "in", this.#inSink));
+      if (egress !== null) this.egress.set(ifindex, makeStage(egress, "out", this.#outSink));
     });
-  }
-
-  #makeStage(config: NetemConfig, rng: Rng, sink: DropSink): NetemStage {
-    return new NetemStage(config, rng, this.pool, sink);
   }
 
   #addRoutes(): void {

@@ -17,6 +17,7 @@ import { seqAdd, seqGt, seqLe } from "../wire/seq.ts";
 import { ACK, RST, SYN, TCP_HEADER_BYTES } from "../wire/tcp.ts";
 import { destroyConnection } from "./close.ts";
 import { sendAck, sendResetFor, sendSyn } from "./output.ts";
+import { signalCongestion } from "./recovery.ts";
 import { CongestionSignal } from "./congestion/control.ts";
 import { TcpState } from "./state.ts";
 import type { Tcb } from "./tcb.ts";
@@ -45,8 +46,11 @@ function startSequence(t: Tcb, now: Instant): void {
   t.sndNxt = seqAdd(t.iss, 1);
   t.recover = t.iss;
   t.sndSml = t.iss;
+  t.windowEnd = t.iss;
   t.tsOffset = t.tcp.network.rng.u32() | 0;
   t.localMss = t.tcp.network.mtuTo(t.remoteAddress) - ipHeaderBytes(t.remoteAddress.version) - TCP_HEADER_BYTES;
+  const { maxSegmentBytes } = t.tcp.options;
+  if (maxSegmentBytes > 0) t.localMss = Math.min(t.localMss, maxSegmentBytes);
   if (t.windowScaleOn) {
     const { windowShift } = t.tcp.options;
     t.rcvWndShift = windowShift >= 0 ? windowShift : windowShiftFor(t.receiveRing.capacity);
@@ -139,7 +143,7 @@ export function synSentInput(t: Tcb, now: Instant): DropReason {
 /** Takes the round-trip time of SYN and SYN-ACK; Karn: none if they were repeated, unless timestamps tell. */
 export function sampleHandshake(t: Tcb, now: Instant): void {
   if (t.counters.synRetransmits === 0) t.rtt.sample(now - t.synSentAt);
-  else if (!t.rtt.sample(echoedRtt(t, now))) t.rtt.restartAfterSynLoss();
+  else if (!t.rtt.sample(echoedRtt(t, now)) && t.retries > 0) t.rtt.restartAfterSynLoss();
 }
 
 /** The connection is open: both SYNs are acknowledged. */
@@ -147,10 +151,10 @@ export function establish(t: Tcb, now: Instant): void {
   t.state = t.finQueued ? TcpState.FinWait1 : TcpState.Established;
   t.wasEstablished = true;
   t.rtoAt = NEVER;
+  // RFC 5681 section 3.1: if the SYN or SYN-ACK was lost the initial window is one segment.
+  if (t.retries > 0) signalCongestion(t, CongestionSignal.TimeoutAgain, now);
   t.retries = 0;
   t.lastSentAt = now;
-  // RFC 5681 section 3.1: after a SYN or SYN-ACK that had to be repeated the initial window is one segment.
-  if (t.counters.synRetransmits > 0) t.congestion.onCongestion(CongestionSignal.TimeoutAgain, t.tcp.sample);
   if (t.listener !== null) t.listener.onEstablished(t);
   t.raise(SocketEvent.Connected | SocketEvent.Writable);
   t.tcp.makeReady(t);

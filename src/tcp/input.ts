@@ -13,7 +13,7 @@ import { SocketErrorKind } from "../base/errors.ts";
 import { SocketEvent } from "../base/event_queue.ts";
 import type { Packet } from "../base/packet.ts";
 import { type Instant, MILLISECOND, NEVER } from "../base/time.ts";
-import { seqAdd, seqDiff, seqGe, seqGt, seqLe, seqLt } from "../wire/seq.ts";
+import { seqAdd, seqDiff, seqGe, seqGt, seqLe, seqLt, seqMax, seqMin } from "../wire/seq.ts";
 import { ACK, FIN, RST, SYN } from "../wire/tcp.ts";
 import { destroyConnection, enterTimeWait } from "./close.ts";
 import { establish, sampleHandshake } from "./handshake.ts";
@@ -69,6 +69,7 @@ export function segmentInput(t: Tcb, p: Packet, now: Instant): DropReason {
     }
     if (t.state === TcpState.TimeWait && (s.flags & FIN) !== 0) t.timeWaitAt = now + t.tcp.options.timeWait;
     t.counters.duplicatesIn++;
+    noteDuplicate(t, s.seq, seqAdd(s.seq, s.payloadLength));
     return challenge(t, now, DropReason.TcpOutOfWindow, length > 0);
   }
 
@@ -219,7 +220,7 @@ function newDataAcked(t: Tcb, acked: number, now: Instant): void {
   sample.now = now;
   sample.priorInFlightBytes = t.inFlightBytes;
   sample.isCwndLimited = t.cwndLimited ||
-    (t.congestion.cwnd < t.congestion.ssthresh && t.congestion.cwnd < 2 * sample.priorInFlightBytes);
+    (t.congestion.cwnd < t.congestion.ssthresh && t.congestion.cwnd < 2 * t.maxInFlightBytes);
 
   const queue = t.retransmitQueue;
   let firstDepartAt = -1;
@@ -302,7 +303,11 @@ export function dataInput(t: Tcb, p: Packet, now: Instant): DropReason {
     t.finReceived = true;
     t.rcvFin = right;
   }
-  if (s.payloadLength > 0) t.lastDataInAt = now;
+  if (s.payloadLength > 0) {
+    t.unackedSegmentsIn++;
+    t.lastDataInAt = now;
+    noteDuplicate(t, left, right);
+  }
   if (seqLt(left, t.rcvNxt)) {
     from += seqDiff(t.rcvNxt, left);
     left = t.rcvNxt;
@@ -336,6 +341,22 @@ export function dataInput(t: Tcb, p: Packet, now: Instant): DropReason {
   else if (hasFin) t.ackNow = true; // data before the FIN is missing
   scheduleAck(t, now);
   return DropReason.None;
+}
+
+/** Notes the first part of `[left, right)` that has come before, to report it (RFC 2883 section 4). */
+function noteDuplicate(t: Tcb, left: number, right: number): void {
+  if (!t.sackOn || !t.tcp.options.dsack || !seqLt(left, right)) return;
+  if (seqLt(left, t.rcvNxt)) {
+    t.ackNow = true; // what holds something old is acknowledged at once
+    t.dsackLeft = left;
+    t.dsackRight = seqLt(right, t.rcvNxt) ? right : t.rcvNxt;
+    return;
+  }
+  const i = t.reassembly.firstOverlap(left, right);
+  if (i < 0) return;
+  t.ackNow = true;
+  t.dsackLeft = seqMax(left, t.reassembly.left(i));
+  t.dsackRight = seqMin(right, t.reassembly.right(i));
 }
 
 /** RCV.NXT moves to `next`, and on over ranges that are there already. */
@@ -373,6 +394,7 @@ function finInput(t: Tcb, now: Instant): void {
 /** RFC 5681 section 4.2: at least every second full-sized segment at once, else within the delay. */
 function scheduleAck(t: Tcb, now: Instant): void {
   if (seqDiff(t.rcvNxt, t.lastAckSent) >= 2 * t.rcvMss) t.ackNow = true;
+  if (t.tcp.options.ackEverySecondSegment && t.unackedSegmentsIn >= 2) t.ackNow = true;
   if (t.quickAcksLeft > 0) t.ackNow = true;
   if (t.ackNow) {
     t.tcp.makeReady(t);

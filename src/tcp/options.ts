@@ -22,10 +22,16 @@ export interface TcpOptions {
   delayedAck: Duration;
   /** Acknowledgments at the start of a connection that do not wait, until we answer with data. Default 0; Linux: 16. */
   quickAcks: number;
-  /** Let the acknowledgment of a FIN wait like one of data, while we may still send. Default false; Linux does. */
+  /** Acknowledge every second segment at once, however small it is. Default false: every second full-sized one. */
+  ackEverySecondSegment: boolean;
+  /** Let the acknowledgment of a FIN wait like one of data, if the connection is still open in our direction. Default false. */
   delayFinAck: boolean;
   /** A reset does not end TIME-WAIT (RFC 1337 section 3). Default false, as Linux. */
   rfc1337: boolean;
+  /** Report duplicates in SACK blocks (RFC 2883). Default true. */
+  dsack: boolean;
+  /** The most data in a segment that is announced and sent; 0 for what the MTU allows. Default 0. */
+  maxSegmentBytes: number;
   /** How long a closed connection is remembered: 2 MSL. Default 60 s. */
   timeWait: Duration;
   /** How long FIN-WAIT-2 may last once the application is gone. Default 60 s. */
@@ -42,7 +48,7 @@ export interface TcpOptions {
   initialCwndSegments: number;
   /** Offer window scaling (RFC 7323). Default true. */
   windowScale: boolean;
-  /** Window shift to announce; -1 for the least that the receive buffer needs. Default -1. */
+  /** Window shift to announce; -1 to take it from the receive buffer. Default -1. */
   windowShift: number;
   /** Offer timestamps (RFC 7323). Default true. */
   timestamps: boolean;
@@ -65,8 +71,11 @@ export const DEFAULT_TCP_OPTIONS: TcpOptions = {
   maxRto: 120 * SECOND,
   delayedAck: 40 * MILLISECOND,
   quickAcks: 0,
-  delayFinAck: false,
   rfc1337: false,
+  ackEverySecondSegment: false,
+  delayFinAck: false,
+  dsack: true,
+  maxSegmentBytes: 0,
   timeWait: 60 * SECOND,
   finWait2: 60 * SECOND,
   synRetries: 6,

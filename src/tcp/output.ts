@@ -14,7 +14,7 @@ import { DropReason } from "../base/drop.ts";
 import { HEADROOM_BYTES } from "../base/packet.ts";
 import { type Instant, NEVER } from "../base/time.ts";
 import { IpProtocol } from "../wire/ip_header.ts";
-import { seqAdd, seqDiff, seqGt } from "../wire/seq.ts";
+import { seqAdd, seqDiff, seqGt, seqLt } from "../wire/seq.ts";
 import { ACK, emitTcp, FIN, PSH, RST, SYN, tcpHeaderLength } from "../wire/tcp.ts";
 import { EVER_RETRANSMITTED, LOST, RETRANSMITTED } from "./retransmit_queue.ts";
 import type { Tcb } from "./tcb.ts";
@@ -143,6 +143,17 @@ function isHeldBack(t: Tcb): boolean {
 /** Sends new data and the FIN. */
 function sendData(t: Tcb, now: Instant): void {
   if (t.finSent) return;
+  const before = t.sndNxt;
+  sendNewData(t, now);
+  if (t.sndNxt === before && !t.cwndLimited) return;
+  // RFC 7661: what a window of data used counts, not what is left of it when its acknowledgments come.
+  if (!seqLt(t.sndUna, t.windowEnd) || t.inFlightBytes > t.maxInFlightBytes) {
+    t.maxInFlightBytes = t.inFlightBytes;
+    t.windowEnd = t.sndNxt;
+  }
+}
+
+function sendNewData(t: Tcb, now: Instant): void {
   const idle = now - t.lastSentAt;
   if (!t.hasOutstanding && t.sendRing.length > 0 && idle > t.rtt.rto) {
     t.congestion.onIdle(idle, t.rtt.rto);
@@ -250,10 +261,19 @@ function sendSegment(
     h.tsVal = timestamp(t, t.departAt);
     h.tsEcr = (flags & ACK) !== 0 ? t.tsRecent : 0;
   }
-  if (t.sackOn && !syn && t.reassembly.count > 0 && (flags & RST) === 0) {
+  const dsack = t.dsackLeft !== t.dsackRight;
+  if (t.sackOn && !syn && (t.reassembly.count > 0 || dsack) && (flags & RST) === 0) {
     // As many blocks as fit beside the timestamps, and beside the data within the MSS.
     const room = Math.min(t.timestampsOn ? 3 : 4, (t.mss - length - 4) >> 3);
-    if (room > 0) h.sackCount = t.reassembly.blocks(h.sackEdges, room);
+    if (room > 0) {
+      if (dsack) {
+        h.sackEdges[0] = t.dsackLeft;
+        h.sackEdges[1] = t.dsackRight;
+        t.dsackRight = t.dsackLeft;
+      }
+      const first = dsack ? 1 : 0;
+      h.sackCount = first + t.reassembly.blocks(h.sackEdges, room - first, first);
+    }
   }
   h.window = (flags & RST) !== 0 && (flags & ACK) === 0 ? 0 : advertiseWindow(t, !syn);
   const headerLength = tcpHeaderLength(h);
@@ -273,6 +293,7 @@ function sendSegment(
       // An answer: from now on acknowledgments can ride on data.
       else if (now - t.lastDataInAt < tcp.options.delayedAck) t.quickAcksLeft = 0;
     }
+    t.unackedSegmentsIn = 0;
     t.ackNow = false;
     t.delayedAckAt = NEVER;
     t.lastAckSent = t.rcvNxt;

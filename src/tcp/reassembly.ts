@@ -26,6 +26,24 @@ export class Reassembly {
     return this.#count;
   }
 
+  /** Left edge of range `i`. */
+  left(i: number): number {
+    return this.#cells![3 * i]!;
+  }
+
+  /** Right edge of range `i`. */
+  right(i: number): number {
+    return this.#cells![3 * i + 1]!;
+  }
+
+  /** Index of the first range that has a byte of `[left, right)`, or -1. */
+  firstOverlap(left: number, right: number): number {
+    for (let i = 0; i < this.#count; i++) {
+      if (seqLt(this.left(i), right) && seqLt(left, this.right(i))) return i;
+    }
+    return -1;
+  }
+
   /** Bytes in all ranges. */
   get bytes(): number {
     let n = 0;
@@ -87,7 +105,7 @@ export class Reassembly {
    *
    * @returns how many blocks were written
    */
-  blocks(edges: Int32Array, most: number): number {
+  blocks(edges: Int32Array, most: number, from = 0): number {
     const n = Math.min(most, this.#count);
     let last = -1;
     for (let k = 0; k < n; k++) {
@@ -100,8 +118,8 @@ export class Reassembly {
         best = i;
         bestAge = age;
       }
-      edges[2 * k] = this.#cells![3 * best]!;
-      edges[2 * k + 1] = this.#cells![3 * best + 1]!;
+      edges[2 * (from + k)] = this.#cells![3 * best]!;
+      edges[2 * (from + k) + 1] = this.#cells![3 * best + 1]!;
       last = bestAge;
     }
     return n;

@@ -42,7 +42,7 @@ export function onDupAck(t: Tcb, now: Instant): void {
  * Tells the congestion control. FlightSize does not count what limited transmit has sent beyond the congestion window
  * (RFC 5681 section 3.2 step 2).
  */
-function signalCongestion(t: Tcb, signal: CongestionSignal, now: Instant): void {
+export function signalCongestion(t: Tcb, signal: CongestionSignal, now: Instant): void {
   const sample = t.tcp.sample;
   sample.now = now;
   sample.priorInFlightBytes = Math.min(seqDiff(t.sndNxt, t.sndUna), t.congestion.cwnd);

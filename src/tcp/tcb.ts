@@ -205,6 +205,10 @@ export class Tcb implements EventSource {
   retransmitHint = 0;
   /** The window was what held us back when last something was to be sent. */
   cwndLimited = false;
+  /** The most bytes in flight in the present window of data: how far the congestion window is made use of. */
+  maxInFlightBytes = 0;
+  /** Where the present window of data ends. */
+  windowEnd = 0;
   /** The unsent data was held back by the small-queue limit. */
   heldBack = false;
   /** When data was last sent. */
@@ -218,8 +222,14 @@ export class Tcb implements EventSource {
 
   /** Acknowledgments that are still sent at once because the connection is young. */
   quickAcksLeft: number;
+  /** Data segments received since the last acknowledgment. */
+  unackedSegmentsIn = 0;
   /** When data was last received. */
   lastDataInAt: Instant = -NEVER;
+  /** The duplicate to report in the next SACK option, empty if left and right are equal. */
+  dsackLeft = 0;
+  /** Its right edge. */
+  dsackRight = 0;
   /** An acknowledgment is to be sent with the next output. */
   ackNow = false;
   /** When a delayed acknowledgment is due. */

@@ -7,7 +7,7 @@
 import { assert, assertEquals, assertInstanceOf, assertLess, assertRejects, assertStringIncludes } from "@std/assert";
 import { SECOND } from "../../src/base/time.ts";
 import type { TcpConn } from "../../src/socket/tcp_conn.ts";
-import { FAMILIES, type HostPair, openPair, pattern } from "../testing/host_pair.ts";
+import { assertSameBytes, FAMILIES, type HostPair, openPair, pattern } from "../testing/host_pair.ts";
 
 /** A connection from `a` to `b`, both ends. */
 async function connected(pair: HostPair, family: 4 | 6 = 4, port = 80): Promise<[TcpConn, TcpConn]> {
@@ -27,12 +27,6 @@ async function readAll(conn: TcpConn, bufferBytes = 16384): Promise<Uint8Array<A
   const buffer = new Uint8Array(bufferBytes);
   for (let n = await conn.read(buffer); n !== null; n = await conn.read(buffer)) chunks.push(buffer.slice(0, n));
   return new Uint8Array(await new Blob(chunks as Uint8Array<ArrayBuffer>[]).arrayBuffer());
-}
-
-function assertSame(actual: Uint8Array, expected: Uint8Array): void {
-  assertEquals(actual.length, expected.length);
-  const wrong = actual.findIndex((byte, i) => byte !== expected[i]);
-  assertEquals(wrong, -1, `byte ${wrong} differs`);
 }
 
 for (const family of FAMILIES) {
@@ -70,8 +64,8 @@ for (const family of FAMILIES) {
       readAll(server),
       readAll(client, 1000),
     ]);
-    assertSame(atServer, up);
-    assertSame(atClient, down);
+    assertSameBytes(atServer, up);
+    assertSameBytes(atClient, down);
     assertEquals([await client.closed, await server.closed], [null, null]);
   });
 
@@ -95,7 +89,7 @@ Deno.test("tcp: an impaired way changes nothing but the speed", async () => {
     writeAll(client, bytes).then(() => client.closeWrite()),
     readAll(server),
   ]);
-  assertSame(received, bytes);
+  assertSameBytes(received, bytes);
 });
 
 Deno.test("tcp: a host connects to itself", async () => {
@@ -106,7 +100,7 @@ Deno.test("tcp: a host connects to itself", async () => {
     const server = await listener.accept();
     await client.write(pattern(100));
     await client.closeWrite();
-    assertSame(await readAll(server), pattern(100));
+    assertSameBytes(await readAll(server), pattern(100));
     client.close();
     server.close();
   }
@@ -123,7 +117,7 @@ Deno.test("tcp: half-close lets the other direction go on", async () => {
   await writeAll(server, pattern(200_000));
   const received = readAll(client);
   await server.closeWrite();
-  assertSame(await received, pattern(200_000));
+  assertSameBytes(await received, pattern(200_000));
   assertEquals(await client.closed, null);
 });
 
@@ -143,7 +137,7 @@ Deno.test("tcp: calls side by side are served in order", async () => {
   const taken = await Promise.all(writes);
   await closing;
   const expected = taken.map((n, i) => pattern(n, i * chunk));
-  assertSame(received, new Uint8Array(await new Blob(expected).arrayBuffer()));
+  assertSameBytes(received, new Uint8Array(await new Blob(expected).arrayBuffer()));
 });
 
 Deno.test("tcp: writes stop when nobody reads, and go on when somebody does", async () => {
@@ -163,7 +157,7 @@ Deno.test("tcp: writes stop when nobody reads, and go on when somebody does", as
     await new Promise((resolve) => setTimeout(resolve, 30));
   }
   assertLess(written, 2 * bufferBytes + 1);
-  assertSame(await readAll(server), pattern(total));
+  assertSameBytes(await readAll(server), pattern(total));
   await writing;
 });
 
@@ -190,7 +184,7 @@ Deno.test("tcp: what was written before close arrives", async () => {
   const bytes = pattern(500_000);
   await writeAll(client, bytes);
   client.close();
-  assertSame(await readAll(server), bytes);
+  assertSameBytes(await readAll(server), bytes);
   server.close();
 });
 
@@ -308,7 +302,7 @@ Deno.test("tcp: await using sends what was written before it leaves", async () =
   }
   // All of it is acknowledged by now.
   assertEquals(pair.b.inspect().tcp.map(({ info }) => info.bytesReceived), [bytes.length]);
-  assertSame(await serving, bytes);
+  assertSameBytes(await serving, bytes);
 });
 
 Deno.test("tcp: info, unackedBytes and settings", async () => {

@@ -5,6 +5,7 @@
  */
 
 import { createSocket } from "node:dgram";
+import { assertEquals } from "@std/assert";
 import { MemoryNetwork } from "../../src/runtime/memory_port.ts";
 import { type Host, openHost, openHostOver } from "../../src/runtime/open_host.ts";
 
@@ -84,4 +85,11 @@ export function pattern(length: number, from = 0): Uint8Array<ArrayBuffer> {
     bytes[i] = (at ^ (at >>> 8) * 31 ^ (at >>> 16) * 17) & 255;
   }
   return bytes;
+}
+
+/** Fails with the place of the first byte that differs; faster and shorter to read than comparing whole arrays. */
+export function assertSameBytes(actual: Uint8Array, expected: Uint8Array): void {
+  assertEquals(actual.length, expected.length);
+  const wrong = actual.findIndex((byte, i) => byte !== expected[i]);
+  assertEquals(wrong, -1, `byte ${wrong} differs`);
 }

@@ -51,6 +51,7 @@ export { type Route, RouteTable } from "../ip/route_table.ts";
 export { type FqOptions } from "../qdisc/fq.ts";
 export { type PfifoOptions } from "../qdisc/pfifo.ts";
 export { type Qdisc } from "../qdisc/qdisc.ts";
+export { type CapturedInterface, PacketCapture, StackCapture } from "../stack/capture.ts";
 export { type HostOptions, type HostPeerOptions, type ImpairOption, type NetemOption } from "../stack/config.ts";
 export {
   type ConnectionSnapshot,
@@ -70,6 +71,7 @@ export {
   type RouteConfig,
   type StackOptions,
 } from "../stack/options.ts";
+export { type PacketTap, TapPoint } from "../stack/packet_tap.ts";
 export { Stack } from "../stack/stack.ts";
 export { AckSample, type CongestionControl, CongestionSignal } from "../tcp/congestion/control.ts";
 export { type TcpInfo } from "../tcp/info.ts";
@@ -90,7 +92,9 @@ export { Udp, type UdpOptions } from "../udp/udp.ts";
 export { type UdpHost, UdpSocket } from "../udp/udp_socket.ts";
 export { IpAddr, IpInterface, IpPrefix } from "../wire/ip_addr.ts";
 export { IpHeader } from "../wire/ip_header.ts";
+export { PcapngClock, PcapngDirection } from "../wire/pcapng.ts";
 export { TcpHeader } from "../wire/tcp.ts";
+export { captureLinks } from "./capture.ts";
 export { Simulator, type SimulatorOptions } from "./simulator.ts";
 export {
   type SimApp,

@@ -308,7 +308,7 @@ export class Simulator {
 
   #depart(node: SimNode, p: Packet, now: Instant): void {
     const direction = node.ports.get(p.ifindex) ?? null;
-    this.tracer?.(now, node.name, direction?.to.name ?? "", p, TraceKind.Departure);
+    this.tracer?.(now, node.name, direction?.to.name ?? "", p, TraceKind.Departure, DropReason.None);
     this.#event(TraceKind.Departure, node, now);
     this.#digest.word(p.length);
     const w = direction === null ? null : this.#wire.acquire();
@@ -347,7 +347,7 @@ export class Simulator {
     direction.arrivedPackets++;
     direction.arrivedBytes += p.length;
     p.ifindex = direction.toIfindex;
-    this.tracer?.(now, direction.from.name, to.name, p, TraceKind.Arrival);
+    this.tracer?.(now, direction.from.name, to.name, p, TraceKind.Arrival, DropReason.None);
     this.#event(TraceKind.Arrival, to, now);
     this.#digest.bytes(p);
     to.host.input(direction.toIfindex, p, now);
@@ -360,7 +360,7 @@ export class Simulator {
   }
 
   #countDrop(from: SimNode, direction: SimDirection | null, p: Packet, reason: DropReason, now: Instant): void {
-    this.tracer?.(now, from.name, direction?.to.name ?? "", p, TraceKind.Drop);
+    this.tracer?.(now, from.name, direction?.to.name ?? "", p, TraceKind.Drop, reason);
     this.#event(TraceKind.Drop, from, now);
     this.#digest.word(reason);
     this.drops.count(reason);

@@ -9,7 +9,7 @@
  * @module
  */
 
-import { DropCounters } from "../base/drop.ts";
+import { DropCounters, type DropReason } from "../base/drop.ts";
 import type { EventSource } from "../base/event_queue.ts";
 import type { Packet, PacketPool } from "../base/packet.ts";
 import { type Duration, type Instant, NEVER } from "../base/time.ts";
@@ -71,8 +71,16 @@ export enum TraceKind {
  * @param time now
  * @param from name of the sending host
  * @param to name of the receiving host; empty if the interface leads nowhere
+ * @param reason why it was dropped; `None` if it was not
  */
-export type SimTracer = (time: Instant, from: string, to: string, p: Packet, kind: TraceKind) => void;
+export type SimTracer = (
+  time: Instant,
+  from: string,
+  to: string,
+  p: Packet,
+  kind: TraceKind,
+  reason: DropReason,
+) => void;
 
 /** A host in its place. */
 export class SimNode {

@@ -10,7 +10,7 @@
  */
 
 import { SocketErrorKind } from "../base/errors.ts";
-import { type Duration, type Instant, SECOND } from "../base/time.ts";
+import { type Duration, type Instant, SECOND, toMilliseconds } from "../base/time.ts";
 import { type NetAddr, parseHostname } from "../socket/address.ts";
 import type { Engine, OpenSocket } from "../socket/engine.ts";
 import { ping, type PingAnswer, type PingOptions } from "../socket/ping.ts";
@@ -18,6 +18,7 @@ import type { TcpConn } from "../socket/tcp_conn.ts";
 import { connectTcp, listenTcp } from "../socket/tcp_connect.ts";
 import type { TcpListener } from "../socket/tcp_listener.ts";
 import { bindUdp, type UdpConn } from "../socket/udp_conn.ts";
+import { type PacketCapture, StackCapture } from "../stack/capture.ts";
 import type { StackSnapshot } from "../stack/inspect.ts";
 import { formatEndpoint } from "../stack/options.ts";
 import type { Stack } from "../stack/stack.ts";
@@ -234,6 +235,14 @@ export class Host implements AsyncDisposable {
       })),
       sockets: sockets.size,
     };
+  }
+
+  /** Records every inner packet into `capture` from now on; `null` ends that. See `CaptureFile`. */
+  capture(capture: PacketCapture | null): void {
+    const { stack } = this.#engine;
+    // Wall time at the stack's instant 0.
+    const origin = performance.timeOrigin + performance.now() - toMilliseconds(this.#engine.now());
+    stack.tap = capture === null ? null : new StackCapture(capture, stack.ip.interfaces, origin);
   }
 
   /** Has the open host keep the process alive, as it does from the start. */

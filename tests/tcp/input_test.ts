@@ -31,11 +31,11 @@ for (const family of [4, 6] as const) {
     h.out({ flags: ".", ack: 1, sack: [block(6), block(4), block(2)], at: 0 });
     h.out({ flags: ".", ack: 1, sack: [block(8), block(6), block(4), block(2)], at: 0 });
     h.out({ flags: ".", ack: 1, sack: [block(10), block(8), block(6), block(4)], at: 0 });
-    // A range that grows is the latest; the duplicate of one is too (RFC 2018 section 4).
+    // A range that grows is the latest (RFC 2018 section 4); a duplicate is reported in front of its range (RFC 2883 4.2).
     h.in({ flags: ".", seq: 3001, ack: 1, len: 1000 });
     h.out({ flags: ".", ack: 1, sack: [[2001, 5001], block(10), block(8), block(6)] });
     h.in({ flags: ".", seq: 8001, ack: 1, len: 1000 });
-    h.out({ flags: ".", ack: 1, sack: [block(8), [2001, 5001], block(10), block(6)] });
+    h.out({ flags: ".", ack: 1, sack: [block(8), block(8), [2001, 5001], block(10)] });
     // Gaps that are filled are acknowledged at once, whole or in part.
     h.in({ flags: ".", seq: 1, ack: 1, len: 500 });
     h.out({ flags: ".", ack: 501, at: 0 });
@@ -44,7 +44,7 @@ for (const family of [4, 6] as const) {
     h.in({ flags: ".", seq: 5001, ack: 1, len: 1000 });
     h.out({ flags: ".", ack: 7001 });
     h.in({ flags: ".", seq: 7001, ack: 1, len: 1400 });
-    h.out({ flags: ".", ack: 9001, sack: [block(10)] });
+    h.out({ flags: ".", ack: 9001, sack: [[8001, 8401], block(10)] });
     h.in({ flags: ".", seq: 9001, ack: 1, len: 1000 });
     h.out({ flags: ".", ack: 11001, sack: [] });
     assertEquals(h.read(t), 11000);

@@ -9,9 +9,9 @@
  *
  * Backpressure goes through in both directions: nothing is read from the connection while the stream's own buffer is
  * full, and a write calls back when the connection has taken all of it. Ending the stream closes the write side.
- * Destroying it closes the connection, which still sends what it has taken; if the stream holds more than that, or is
- * destroyed with an error, the connection is reset. An error of the connection destroys the stream and has the `code`
- * that Node programs look for.
+ * Destroying it closes the connection, which still sends what it has taken; what was not read makes that a reset, and
+ * `resetAndDestroy` always is one. An error of the connection destroys the stream and has the `code` that Node programs
+ * look for.
  *
  * Left out: `connect` on the object itself (it is connected from the start), file descriptors, keep-alive probes.
  *

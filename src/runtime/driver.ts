@@ -34,6 +34,13 @@ import type { UdpPort } from "./udp_port.ts";
 /** Datagrams a port and packets that one turn takes. */
 const BUDGET = 64;
 
+/**
+ * Turns of the event loop between two turns of the driver once a batch has been sent without a pause. While something
+ * is ready to run, the runtime looks at its sockets in every 61st turn only; without these, input and acknowledgments
+ * would wait for 61 batches of output.
+ */
+const LOOK_TURNS = 61;
+
 /** How often the stack may say "now" without there being anything to do. */
 const IDLE_TURNS = 8;
 
@@ -92,6 +99,7 @@ export class Driver {
   readonly #sleeper: Sleeper;
   readonly #onFault: (error: unknown) => void;
   readonly #turn: () => void;
+  readonly #look: () => void;
   readonly #lateness = new Lateness();
   readonly #deadlines = new DeadlineHeap();
   readonly #waiters: (Waiter | null)[] = [];
@@ -101,6 +109,8 @@ export class Driver {
   #stoppedBy: Error | null = null;
   #sleptUntil: Instant = NEVER;
   #idleTurns = 0;
+  #looksLeft = 0;
+  #sentSinceLook = 0;
   #turns = 0;
   #packetsOut = 0;
   #datagramsIn = 0;
@@ -116,10 +126,18 @@ export class Driver {
     this.#portV6 = options.ports.find((port) => !port.address.isV4) ?? null;
     this.#onFault = options.onFault;
     this.#turn = () => this.#runTurn();
+    this.#look = () => {
+      this.#scheduled = setImmediate(--this.#looksLeft > 0 ? this.#look : this.#turn);
+    };
     this.#sleeper = new Sleeper(options.sleeper ?? "hop", options.clock, this.#turn);
     for (const port of options.ports) {
-      port.onReadable = () => this.wake();
-      port.onWritable = () => this.wake();
+      port.onReadable = () => {
+        this.#looksLeft = 0;
+        this.wake();
+      };
+      port.onWritable = () => {
+        if (!this.#running) this.#lookThenTurn();
+      };
     }
     this.wake();
   }
@@ -197,10 +215,15 @@ export class Driver {
       if (this.#scheduled !== null) clearImmediate(this.#scheduled);
       this.#scheduled = null;
       this.#sleeper.cancel();
-      this.#endKeepAlive();
       for (let id = 0; id < this.#waiters.length; id++) this.#takeWaiter(id)?.reject(reason);
     }
-    await Promise.all(this.#ports.map((port) => port.close()));
+    // What the ports wait for does not keep the process alive by itself.
+    this.#keepAlive ??= setInterval(() => {}, FOREVER_MILLISECONDS);
+    try {
+      await Promise.all(this.#ports.map((port) => port.close()));
+    } finally {
+      this.#endKeepAlive();
+    }
   }
 
   #runTurn(): void {
@@ -233,6 +256,7 @@ export class Driver {
     const events = this.#deliver(now);
     this.#datagramsIn += received;
     this.#packetsOut += sent;
+    this.#sentSinceLook += sent;
     this.#sleep(received + sent + woken + events > 0, now);
   }
 
@@ -301,14 +325,24 @@ export class Driver {
       this.#sleptUntil = NEVER;
       const isBlocked = !isWaiting && this.#ports.some((port) => port.room() === 0);
       if (!isBlocked && this.#idleTurns < IDLE_TURNS) {
-        this.#scheduled = setImmediate(this.#turn);
+        if (isWaiting || this.#sentSinceLook < BUDGET) this.#scheduled = setImmediate(this.#turn);
+        else this.#lookThenTurn();
       } else {
         this.#sleeper.sleepUntil(now + BACK_OFF, now);
       }
       return;
     }
+    this.#sentSinceLook = 0;
     this.#sleptUntil = next;
     this.#sleeper.sleepUntil(next, now);
+  }
+
+  /** Has a turn run after the runtime has looked at its sockets. */
+  #lookThenTurn(): void {
+    if (this.#scheduled !== null || this.#stoppedBy !== null) return;
+    this.#sentSinceLook = 0;
+    this.#looksLeft = LOOK_TURNS;
+    this.#scheduled = setImmediate(this.#look);
   }
 
   #endKeepAlive(): void {

@@ -188,7 +188,7 @@ Deno.test("duplex: half-open or not, as asked for", async () => {
   }
 });
 
-Deno.test("duplex: destroying it resets the connection, ending it before does not", async () => {
+Deno.test("duplex: destroying it closes the connection as closing a socket does", async () => {
   await using pair = await openPair();
   {
     const [client, server] = await connected(pair);
@@ -197,7 +197,17 @@ Deno.test("duplex: destroying it resets the connection, ending it before does no
     const errored = once(stream, "error");
     stream.destroy(error);
     assertEquals(await errored, error);
-    assertInstanceOf(await server.closed, Deno.errors.ConnectionReset);
+    assertEquals(await server.read(new Uint8Array(1)), null);
+    server.close();
+    assertEquals(await server.closed, null);
+  }
+  {
+    const [client, server] = await connected(pair);
+    const stream = toDuplex(client);
+    await new Promise((resolve) => stream.write(pattern(100_000), resolve));
+    stream.destroy();
+    assertSameBytes(new Uint8Array(await new Response(server.readable).arrayBuffer()), pattern(100_000));
+    server.close();
   }
   {
     const [client, server] = await connected(pair);
@@ -206,9 +216,20 @@ Deno.test("duplex: destroying it resets the connection, ending it before does no
     stream.write(pattern(100_000));
     stream.destroySoon();
     await closed;
-    assertEquals((await new Response(server.readable).arrayBuffer()).byteLength, 100_000);
+    assertSameBytes(new Uint8Array(await new Response(server.readable).arrayBuffer()), pattern(100_000));
     server.close();
     assertEquals(await server.closed, null);
+  }
+});
+
+Deno.test("duplex: what was not read makes the end a reset, and resetAndDestroy always is one", async () => {
+  await using pair = await openPair();
+  {
+    const [client, server] = await connected(pair);
+    await server.write(pattern(10));
+    while (client.info().bytesReceived < 10) await new Promise((resolve) => setTimeout(resolve, 1));
+    toDuplex(client).destroy();
+    assertInstanceOf(await server.closed, Deno.errors.ConnectionReset);
   }
   {
     const [client, server] = await connected(pair);

@@ -11,6 +11,7 @@ import { type Packet, PacketPool } from "../../src/base/packet.ts";
 import { type Instant, MILLISECOND, NEVER, SECOND } from "../../src/base/time.ts";
 import { MonotonicClock } from "../../src/runtime/clock.ts";
 import { type DrivenStack, Driver } from "../../src/runtime/driver.ts";
+import { DgramPort } from "../../src/runtime/dgram_port.ts";
 import { MemoryNetwork, type MemoryPort } from "../../src/runtime/memory_port.ts";
 import { Peer } from "../../src/tunnel/peer_table.ts";
 import { IpAddr } from "../../src/wire/ip_addr.ts";
@@ -183,6 +184,34 @@ Deno.test("driver: a turn takes 64 datagrams and 64 packets at most", async () =
   assertEquals(d.stack.batches.filter((batch) => batch.length > 0).map((batch) => batch.length), [64, 64, 64, 8]);
   assertEquals(d.stack.pulls.filter((n) => n > 0).slice(0, 3), [64, 64, 64]);
   assertEquals(d.received(), Array.from({ length: 200 }, (_, i) => i));
+});
+
+Deno.test("driver: input comes in between batches of output, on real sockets", async () => {
+  const address = IpAddr.parse("127.0.0.1");
+  const other = { pool: new PacketPool(4096), drops: new DropCounters(), fault: () => {} };
+  const far = await DgramPort.open(address, 0, other);
+  const stack = new RecordingStack(address, far.port);
+  const near = await DgramPort.open(address, 0, { pool: stack.pool, drops: stack.drops, fault: () => {} });
+  const driver = new Driver({ stack, clock: new MonotonicClock(), ports: [near], onFault: () => {} });
+  driver.hold();
+  let left = -1;
+  stack.onTimeout = () => {
+    if (left < 0 && stack.batches.some((batch) => batch.length > 0)) left = stack.leftAt.length;
+  };
+  far.onReadable = () => {
+    const p = other.pool.acquire()!;
+    p.end = p.start + 1;
+    far.send(p, near.address, near.port);
+    far.onReadable = () => {};
+  };
+  for (let i = 0; i < 4000; i++) stack.enqueue(i & 255);
+  driver.wake();
+  await until(() => stack.leftAt.length === 4000 && left >= 0);
+  // Without care for it the runtime would look at its sockets once in 61 batches of 64.
+  assertLess(left, 2000);
+  await driver.stop(new Error("the test is over"));
+  await far.close();
+  assertEquals(stack.pool.inUse, 0);
 });
 
 Deno.test("driver: an idle host does nothing", async () => {

@@ -51,10 +51,7 @@ function startSequence(t: Tcb, now: Instant): void {
   t.localMss = t.tcp.network.mtuTo(t.remoteAddress) - ipHeaderBytes(t.remoteAddress.version) - TCP_HEADER_BYTES;
   const { maxSegmentBytes } = t.tcp.options;
   if (maxSegmentBytes > 0) t.localMss = Math.min(t.localMss, maxSegmentBytes);
-  if (t.windowScaleOn) {
-    const { windowShift } = t.tcp.options;
-    t.rcvWndShift = windowShift >= 0 ? windowShift : windowShiftFor(t.receiveRing.capacity);
-  }
+  if (t.windowScaleOn) t.rcvWndShift = windowShiftFor(t.receiveRing.capacity, t.tcp.options.windowShift);
   t.synSentAt = now;
 }
 
@@ -79,7 +76,7 @@ function takeSyn(t: Tcb, now: Instant): void {
   // RFC 9293 section 3.7.1: without the option 536, or 1,220 over IPv6; 0 counts as absent.
   const announced = s.mss > 0 ? s.mss : t.remoteAddress.isV4 ? 536 : 1220;
   const options = t.timestampsOn ? TIMESTAMPS_BYTES : 0;
-  t.mss = Math.min(Math.max(LEAST_MSS, announced), t.localMss) - options;
+  t.mss = Math.max(1, Math.min(Math.max(LEAST_MSS, announced), t.localMss) - options);
   t.congestion.onMss(t.mss);
   // The window of a SYN is not scaled (RFC 7323 section 2.2).
   t.sndWnd = s.window;

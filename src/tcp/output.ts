@@ -53,13 +53,14 @@ export function output(t: Tcb, now: Instant): void {
     default:
       return;
   }
-  // If there is no packet for the acknowledgment now it is tried again a little later.
-  if (t.ackNow && !sendAck(t, now)) t.delayedAckAt = now + t.tcp.options.delayedAck;
+  if (t.ackNow) sendAck(t, now);
 }
 
-/** Sends a bare acknowledgment at once; false if there was no packet to be had. */
-export function sendAck(t: Tcb, now: Instant): boolean {
-  return sendSegment(t, ACK, t.sndNxt, 0, 0, now);
+/** Sends a bare acknowledgment at once, or a little later if there is no packet to be had now. */
+export function sendAck(t: Tcb, now: Instant): void {
+  if (sendSegment(t, ACK, t.sndNxt, 0, 0, now)) return;
+  t.ackNow = true;
+  t.delayedAckAt = now + t.tcp.options.delayedAck;
 }
 
 /** Sends a SYN, or in SYN-RECEIVED a SYN-ACK. */

@@ -12,10 +12,16 @@
 import { seqAdd, seqDiff, seqMax } from "../wire/seq.ts";
 import type { Tcb } from "./tcb.ts";
 
-/** Shift count to announce for a receive buffer of `bufferBytes` (RFC 7323 section 2.3). */
-export function windowShiftFor(bufferBytes: number): number {
-  let shift = 0;
-  while (shift < 14 && (bufferBytes >>> shift) > 0xffff) shift++;
+/**
+ * Shift count to announce for a receive buffer of `bufferBytes` (RFC 7323 section 2.3).
+ *
+ * @param wanted what it should be, or −1 for the least that tells the whole buffer; 14 is the most there is, and the
+ * window must be able to open by half the buffer
+ */
+export function windowShiftFor(bufferBytes: number, wanted = -1): number {
+  let shift = Math.min(14, Math.max(0, wanted));
+  while (wanted < 0 && shift < 14 && (bufferBytes >>> shift) > 0xffff) shift++;
+  while (shift > 0 && (bufferBytes >>> shift) < 2) shift--;
   return shift;
 }
 

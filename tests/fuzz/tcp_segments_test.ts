@@ -138,6 +138,9 @@ function run(rng: Rng, family: 4 | 6, way: (h: TcpTrace, syn: Partial<Segment>) 
     timestamps: rng.chance(0.7),
     sack: rng.chance(0.7),
     windowScale: rng.chance(0.7),
+    windowShift: pick(rng, [-1, -1, 0, 14]),
+    maxSegmentBytes: pick(rng, [0, 0, 1]),
+    quickAcks: pick(rng, [0, 16]),
   }, family);
   const syn: Partial<Segment> = { ts: rng.chance(0.5), sackOk: rng.chance(0.5), win: pick(rng, [0, 1, 3000, 65535]) };
   if (rng.chance(0.5)) syn.wscale = rng.below(15);

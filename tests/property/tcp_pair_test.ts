@@ -16,7 +16,7 @@ import { TcpListener } from "../../src/tcp/listener.ts";
 import type { TcpOptions } from "../../src/tcp/options.ts";
 import { TcpState, tcpStateName } from "../../src/tcp/state.ts";
 import { Tcb } from "../../src/tcp/tcb.ts";
-import type { LinkOptions, PairHost } from "../testing/tcp_pair.ts";
+import type { LinkOptions } from "../testing/tcp_pair.ts";
 import { TcpPair } from "../testing/tcp_pair.ts";
 import { patternByte } from "../testing/tcp_trace.ts";
 
@@ -116,6 +116,13 @@ function randomOptions(rng: Rng): Partial<TcpOptions> {
     congestion: pick(rng, ["reno", "reno", "none"]),
     initialCwndSegments: pick(rng, [0, 0, 1]),
     smallQueueBytes: pick(rng, [1, 5000, 128 << 10]),
+    quickAcks: pick(rng, [0, 0, 16]),
+    ackEverySecondSegment: rng.chance(0.2),
+    delayFinAck: rng.chance(0.2),
+    rfc1337: rng.chance(0.2),
+    dsack: rng.chance(0.7),
+    maxSegmentBytes: pick(rng, [0, 0, 500]),
+    windowShift: pick(rng, [-1, -1, 0, 7, 14]),
     // The path is worse than the retries are made for.
     synRetries: 40,
     synAckRetries: 40,

@@ -78,6 +78,8 @@ Deno.test("handshake: the SYN is repeated at 1, 3, 7 s and given up after the re
   h.out({ flags: "S", at: 7000 });
   h.quiet();
   assertEquals([t.state, t.error], [TcpState.Closed, SocketErrorKind.TimedOut]);
+  assertEquals([t.counters.timeouts, t.counters.synRetransmits], [3, 3]);
+  assertEquals(t.errorText, "no answer to 3 retransmissions of the connection attempt");
   assert(h.eventsOf(t) & SocketEvent.Closed);
   assertEquals(h.tcp.connectionCount, 0);
 });
@@ -168,6 +170,10 @@ Deno.test("handshake: no listener: SYN gets RST.ACK, ACK gets RST, RST gets noth
   const h = new TcpTrace();
   h.in({ flags: "S", seq: 0, len: 3 });
   h.out({ flags: "R.", ack: 4 });
+  h.in({ flags: "F", seq: 5, len: 3 });
+  h.out({ flags: "R.", ack: 9 });
+  h.in({ flags: "", seq: 5, len: 3 });
+  h.out({ flags: "R.", ack: 8 });
   h.in({ flags: ".", seq: 5, ack: 9 });
   h.out({ flags: "R", seq: 9 });
   h.in({ flags: "R", seq: 5 });
@@ -213,8 +219,11 @@ Deno.test("handshake: an acknowledgment that is wrong in SYN-RECEIVED gets RST",
   h.listen();
   h.in({ flags: "S", seq: 0, mss: 1460 });
   h.out({ flags: "S." });
-  h.in({ flags: ".", seq: 1, ack: 2 });
-  h.out({ flags: "R", seq: 2 });
+  for (const ack of [2, 0, -1, 100_000]) {
+    h.in({ flags: ".", seq: 1, ack });
+    h.out({ flags: "R", seq: ack });
+  }
+  assertEquals([...h.tcp.connections()][0]!.state, TcpState.SynReceived);
 });
 
 Deno.test("handshake: ports and addresses in use are refused", () => {

@@ -246,6 +246,35 @@ Deno.test("input: at most one challenge in 500 ms, but data is answered each tim
   h.out({ flags: ".", seq: 1, ack: 1 });
 });
 
+Deno.test("input: challenges of all kinds share the limit", () => {
+  const h = new TcpTrace();
+  const t = h.established();
+  h.write(t, 100);
+  h.all();
+  for (let i = 0; i < 5; i++) {
+    h.in({ flags: "S", seq: 100 + i, mss: 1460 });
+    h.in({ flags: "R", seq: 100 + i });
+    h.in({ flags: ".", seq: 1, ack: -5000 });
+    h.in({ flags: ".", seq: 1, ack: 5000 });
+  }
+  assertEquals(h.all().length, 1);
+  assertEquals(h.drops.total(), 20);
+});
+
+Deno.test("input: old data with a new FIN for an application that is gone ends the connection, without a reset", () => {
+  const h = new TcpTrace();
+  const t = h.established();
+  h.in({ flags: ".", seq: 1, ack: 1, len: 10 });
+  h.read(t);
+  t.close(h.now);
+  h.in({ flags: ".", seq: 11, ack: 2 });
+  h.all();
+  assertEquals(t.state, TcpState.FinWait2);
+  h.in({ flags: "F.", seq: 1, ack: 2, len: 10 });
+  h.out({ flags: ".", ack: 12 });
+  assertEquals(t.state, TcpState.TimeWait);
+});
+
 Deno.test("input: with the reassembly table full a segment is refused, acknowledged and counted, and comes in later", () => {
   const h = new TcpTrace();
   const t = h.established();

@@ -195,17 +195,37 @@ Deno.test("output: a segment for which there is no packet is sent by the timer",
   h.noLeak();
 });
 
-Deno.test("output: an acknowledgment for which there is no packet follows", () => {
+/** What is acknowledged at once. */
+const PROMPT: readonly [string, (h: TcpTrace) => void, number][] = [
+  ["of a second segment", (h) => [1, 1001].forEach((seq) => h.in({ flags: ".", seq, ack: 1, len: 1000 })), 2001],
+  ["beyond a hole", (h) => h.in({ flags: ".", seq: 1001, ack: 1, len: 1000 }), 1],
+  ["of a FIN", (h) => h.in({ flags: "F.", seq: 1, ack: 1 }), 2],
+  ["as a challenge", (h) => h.in({ flags: "S", seq: 100 }), 1],
+];
+
+for (const [name, cause, ack] of PROMPT) {
+  Deno.test(`output: an acknowledgment ${name} for which there is no packet follows`, () => {
+    const h = new TcpTrace();
+    h.established();
+    h.packetsLeft = 0;
+    cause(h);
+    h.quiet();
+    h.packetsLeft = Infinity;
+    h.pass(40);
+    h.out({ flags: ".", ack });
+    h.quietUntil(1000);
+  });
+}
+
+Deno.test("output: so does the one that ends the handshake", () => {
   const h = new TcpTrace();
-  h.established();
+  h.connect();
+  h.out({ flags: "S" });
   h.packetsLeft = 0;
-  h.in({ flags: ".", seq: 1, ack: 1, len: 1000 });
-  h.in({ flags: ".", seq: 1001, ack: 1, len: 1000 });
-  h.quiet();
+  h.in({ flags: "S.", seq: 0, ack: 1, mss: 1460 });
   h.packetsLeft = Infinity;
   h.pass(40);
-  h.out({ flags: ".", ack: 2001 });
-  h.quietUntil(1000);
+  h.out({ flags: ".", seq: 1, ack: 1 });
 });
 
 Deno.test("output: what the layers below refuse is counted, freed and sent again", () => {

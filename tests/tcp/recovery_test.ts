@@ -148,6 +148,18 @@ Deno.test("recovery: duplicates after a timeout, of what was sent before it, beg
   assertEquals([t.counters.fastRetransmits, t.congestion.ssthresh, t.recovery], [0, before, RecoveryState.Loss]);
 });
 
+Deno.test("recovery: duplicates of all that was sent before a timeout begin nothing, one byte further they do", () => {
+  for (const [acked, expected] of [[nth(10), 0], [nth(11), 1]] as const) {
+    const [h, t] = tenInFlight(20 * MSS);
+    h.pass(300);
+    h.in({ flags: ".", seq: 1, ack: nth(10) });
+    assertEquals(t.recovery, RecoveryState.Open);
+    if (acked > nth(10)) h.in({ flags: ".", seq: 1, ack: acked });
+    dup(h, acked, 3);
+    assertEquals(t.counters.fastRetransmits, expected);
+  }
+});
+
 Deno.test("timeout: slow start from one segment; lost segments go again in order, each once", () => {
   const [h, t] = tenInFlight(30 * MSS);
   h.pass(300);

@@ -144,6 +144,28 @@ Deno.test("rtt: with timestamps a segment sent twice gives a sample by its echo 
   assertEquals(t.info().rtt, rtt);
 });
 
+Deno.test("rtt: an echo within the same tick counts as one tick", () => {
+  const h = new TcpTrace();
+  const t = h.established({ ts: true }, 100);
+  h.write(t, 100);
+  h.pass(300);
+  h.all();
+  h.pass(0.25);
+  h.in({ flags: ".", seq: 1, ack: 101 });
+  assertEquals(t.rtt.latest, ms(1));
+});
+
+Deno.test("rtt: the timer counts from the departure of the copy that was sent again", () => {
+  const h = new TcpTrace();
+  const t = h.established({}, 100);
+  h.write(t, 10_000);
+  h.flush();
+  for (let i = 0; i < 3; i++) h.in({ flags: ".", seq: 1, ack: 1 });
+  t.departAt = h.now + ms(50);
+  h.in({ flags: ".", seq: 1, ack: 1 + 1460 });
+  assertEquals(t.rtoAt, ms(150) + t.rtt.rto);
+});
+
 Deno.test("rtt: an acknowledgment of old and new segments counts from the first that was sent once", () => {
   const h = new TcpTrace();
   const t = h.established({}, 100);

@@ -177,7 +177,7 @@ Deno.test("TIME-WAIT: not given up for a SYN that the full backlog would refuse"
   assertEquals(t.state, TcpState.TimeWait);
 });
 
-Deno.test("listener: closing resets what waits, and wakes nobody twice", () => {
+Deno.test("listener: closing resets what waits, and is told once", () => {
   const h = new TcpTrace();
   const listener = h.listen();
   for (const port of [40000, 40001, 40002]) {
@@ -190,8 +190,10 @@ Deno.test("listener: closing resets what waits, and wakes nobody twice", () => {
   h.all();
   listener.close(h.now);
   assertEquals(h.all().map((s) => s.flags), ["R.", "R."]);
+  listener.events = 0;
   listener.close(h.now);
   h.quiet();
+  assertEquals(listener.events, 0);
   assertEquals([h.tcp.connectionCount, listener.accept()], [0, null]);
   h.noLeak();
 });

@@ -16,6 +16,10 @@ Deno.test("window: the shift is the least that tells the whole buffer, at most 1
     [2 ** 31 - 1, 14],
   ];
   for (const [bytes, shift] of cases) assertEquals(windowShiftFor(bytes), shift, `${bytes}`);
+  // What is asked for, as long as the window can still open.
+  assertEquals([0, 7, 14, 20].map((wanted) => windowShiftFor(1 << 20, wanted)), [0, 7, 14, 14]);
+  assertEquals([0, 7, 14].map((wanted) => windowShiftFor(300, wanted)), [0, 7, 7]);
+  assertEquals([1, 2, 3].map((bytes) => windowShiftFor(bytes, 14)), [0, 0, 0]);
 });
 
 for (const family of [4, 6] as const) {

@@ -83,6 +83,7 @@ export const TRACE_ISS = -5;
 export const PEER_ISS = -9;
 
 interface Caught {
+  ports: string;
   at: Instant;
   segment: Segment;
   text: string;
@@ -116,8 +117,8 @@ export class TcpTrace implements TcpNetwork {
   remotePort = 40000;
 
   constructor(options: Partial<TcpOptions> = {}, family: 4 | 6 = 4) {
-    this.local = IpAddr.parse(family === 4 ? "10.7.0.1" : "fd07::1");
-    this.remote = IpAddr.parse(family === 4 ? "10.7.0.2" : "fd07::2");
+    this.local = IpAddr.parse(family === 4 ? "10.7.0.1" : "fd07:1:2:3:4:5:6:1");
+    this.remote = IpAddr.parse(family === 4 ? "10.7.0.2" : "fd07:a:b:c:d:e:f:2");
     this.tcp = new TraceTcp(this, options);
   }
 
@@ -151,6 +152,9 @@ export class TcpTrace implements TcpNetwork {
     if (this.outputReason !== DropReason.None) return this.outputReason;
     const h = this.#header;
     assertEquals(parseTcp(p.view, p.start, p.end, ip, h), DropReason.None);
+    const addressed = this.local.equalsWords(ip.src0, ip.src1, ip.src2, ip.src3) &&
+      this.remote.equalsWords(ip.dst0, ip.dst1, ip.dst2, ip.dst3);
+    assertEquals(addressed, true, "wrong addresses");
     const segment: Segment = {
       flags: FLAG_LETTERS.filter(([, bit]) => (h.flags & bit) !== 0).map(([letter]) => letter).join(""),
       seq: seqDiff(h.seq, TRACE_ISS),
@@ -173,7 +177,8 @@ export class TcpTrace implements TcpNetwork {
     }
     segment.data = new TextDecoder().decode(bytes);
     const { data: _, ...rest } = segment;
-    this.#caught.push({ at: Math.max(now, p.departAt), segment, text: JSON.stringify(rest) });
+    const ports = `${h.srcPort} ${h.dstPort}`;
+    this.#caught.push({ ports, at: Math.max(now, p.departAt), segment, text: JSON.stringify(rest) });
     this.pool.release(p);
     return DropReason.None;
   }
@@ -267,7 +272,7 @@ export class TcpTrace implements TcpNetwork {
     this.until(this.now / MILLISECOND + ms);
   }
 
-  /** The next segment sent must match: every field that is given is compared. */
+  /** The next segment sent must match: every field that is given is compared, and the ports of the trace. */
   out(expected: Segment): Segment {
     this.flush();
     const caught = this.#caught.shift();
@@ -285,6 +290,7 @@ export class TcpTrace implements TcpNetwork {
         problems.push(`${key} ${JSON.stringify(got[key])}, expected ${JSON.stringify(value)}`);
       }
     }
+    if (caught.ports !== `${this.localPort} ${this.remotePort}`) problems.push(`ports ${caught.ports}`);
     if (problems.length > 0) fail(`${problems.join("; ")} in ${caught.text}`);
     return caught.segment;
   }

@@ -27,7 +27,7 @@ for (const [name, expected] of Object.entries(EXPECTED)) {
       args: [
         "run",
         "--quiet",
-        "--allow-net=127.0.0.1,10.7.0.2",
+        "--allow-net=127.0.0.1",
         "--allow-run",
         "--allow-env",
         new URL(name, EXAMPLES).href,

@@ -279,7 +279,10 @@ export type Connector = (
   callback: (error: Error | null, stream: Duplex) => void,
 ) => undefined;
 
-/** Makes the `createConnection` by which `node:http` fetches through `host`. */
+/**
+ * Makes the `createConnection` by which `node:http` fetches through `host`. Give no `agent` beside it, not even `false`:
+ * `node:http` then ignores `createConnection` and uses the system's network.
+ */
 export function connector(host: Host): Connector {
   return (options, callback) => {
     const hostname = options.host ?? options.hostname ?? "";

@@ -33,7 +33,7 @@ import { DropCounters, DropReason, type DropSink } from "../base/drop.ts";
 import { EventQueue, type EventSource } from "../base/event_queue.ts";
 import { type Packet, PacketPool } from "../base/packet.ts";
 import { Rng } from "../base/rng.ts";
-import type { Instant } from "../base/time.ts";
+import type { Duration, Instant } from "../base/time.ts";
 import { Icmp } from "../icmp/icmp.ts";
 import type { IcmpError } from "../icmp/network.ts";
 import type { NetemConfig } from "../impair/config.ts";
@@ -89,6 +89,7 @@ export class Stack {
   readonly ingress: InterfaceStages = new InterfaceStages();
   /** Impairments of what goes out. */
   readonly egress: InterfaceStages = new InterfaceStages();
+  readonly #network: StackNetwork;
   readonly #events = new EventQueue();
   readonly #loopback: Qdisc;
   /** Takes what layers drop, ingress impairments, and everything on the way out. */
@@ -124,7 +125,7 @@ export class Stack {
       hashSeed,
       forward: options.forward,
     });
-    const network = new StackNetwork({
+    const network = this.#network = new StackNetwork({
       pool: this.pool,
       sink: this.#sink,
       events: this.#events,
@@ -217,6 +218,15 @@ export class Stack {
       this.tcp.nextAt(),
       this.icmp.nextAt(),
     );
+  }
+
+  /**
+   * Tells the stack how late it is at departures: TCP then keeps so much more below it that the late ones are made up for.
+   *
+   * @param lateness 99th percentile (default 0, as under a virtual clock)
+   */
+  setLateness(lateness: Duration): void {
+    this.#network.departureLateness = lateness;
   }
 
   /** The next socket that has something to tell, or `null`: read its `events`, clear them, act. */

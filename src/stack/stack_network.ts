@@ -8,7 +8,7 @@ import type { DropReason, DropSink } from "../base/drop.ts";
 import type { EventQueue } from "../base/event_queue.ts";
 import type { Packet, PacketPool } from "../base/packet.ts";
 import type { Rng } from "../base/rng.ts";
-import type { Instant } from "../base/time.ts";
+import type { Duration, Instant } from "../base/time.ts";
 import type { IcmpNetwork } from "../icmp/network.ts";
 import type { IpLayer } from "../ip/ip_layer.ts";
 import type { Qdisc } from "../qdisc/qdisc.ts";
@@ -41,6 +41,8 @@ export class StackNetwork implements TcpNetwork, UdpNetwork, IcmpNetwork {
   readonly events: EventQueue;
   /** TCP's random stream. */
   readonly rng: Rng;
+  /** What {@linkcode StackNetwork.lateness} says; whoever drives the stack in real time sets it. */
+  departureLateness: Duration = 0;
   readonly #parts: StackNetworkParts;
 
   /** Joins the parts. */
@@ -83,6 +85,16 @@ export class StackNetwork implements TcpNetwork, UdpNetwork, IcmpNetwork {
   /** The largest IP packet towards `destination` in bytes; 0 without a route. */
   mtuTo(destination: IpAddr): number {
     return this.#parts.ip.mtuTo(destination);
+  }
+
+  /** Has the queues space a flow whose packets are not stamped at this rate. */
+  setFlowRate(flow: number, rateBytesPerSec: number): void {
+    this.#parts.qdisc.setFlowRate(flow, rateBytesPerSec);
+  }
+
+  /** How late departures are, by measurement. */
+  lateness(): Duration {
+    return this.departureLateness;
   }
 
   /** Bytes of a flow that the queues hold. */

@@ -76,6 +76,7 @@ export function enterTimeWait(t: Tcb, now: Instant): void {
   t.state = TcpState.TimeWait;
   t.rtoAt = NEVER;
   t.persistAt = NEVER;
+  t.paceAt = NEVER;
   t.timeWaitAt = now + t.tcp.options.timeWait;
   t.sendRing.clear();
   t.retransmitQueue.clear();
@@ -94,6 +95,7 @@ export function destroyConnection(t: Tcb, _now: Instant, kind: SocketErrorKind, 
   }
   t.rtoAt = NEVER;
   t.persistAt = NEVER;
+  t.paceAt = NEVER;
   t.delayedAckAt = NEVER;
   t.timeWaitAt = NEVER;
   t.ackNow = false;

@@ -19,6 +19,7 @@ import { destroyConnection } from "./close.ts";
 import { sendAck, sendResetFor, sendSyn } from "./output.ts";
 import { signalCongestion } from "./recovery.ts";
 import { CongestionSignal } from "./congestion/control.ts";
+import { updatePacingRate } from "./pacing.ts";
 import { TcpState } from "./state.ts";
 import type { Tcb } from "./tcb.ts";
 import type { Tcp } from "./tcp.ts";
@@ -152,6 +153,7 @@ export function establish(t: Tcb, now: Instant): void {
   if (t.retries > 0) signalCongestion(t, CongestionSignal.TimeoutAgain, now);
   t.retries = 0;
   t.lastSentAt = now;
+  updatePacingRate(t);
   if (t.listener !== null) t.listener.onEstablished(t);
   t.raise(SocketEvent.Connected | SocketEvent.Writable);
   t.tcp.makeReady(t);

@@ -32,6 +32,14 @@ export interface TcpInfo {
   cwnd: number;
   /** Slow-start threshold in segments; −1 before the first congestion. */
   ssthresh: number;
+  /** Rate at which data departs, in bit/s; 0 if it is not limited. */
+  pacingRate: number;
+  /** Latest delivery-rate sample in bit/s; 0 before the first. */
+  deliveryRate: number;
+  /** The delivery rate was limited by the application. */
+  appLimited: boolean;
+  /** How departures are spaced. */
+  pacing: string;
   /** Peer's window. */
   sndWnd: number;
   /** Our window. */
@@ -100,6 +108,10 @@ export function tcpInfo(t: Tcb): TcpInfo {
     mss: t.mss,
     cwnd: Math.floor(cwnd / t.mss),
     ssthresh: ssthresh === Infinity ? -1 : Math.floor(ssthresh / t.mss),
+    pacingRate: t.pacingRateBytesPerSec === Infinity ? 0 : Math.round(t.pacingRateBytesPerSec * 8),
+    deliveryRate: Math.round(t.rate.rateBytesPerSec * 8),
+    appLimited: t.rate.isAppLimited,
+    pacing: t.pacing,
     sndWnd: t.sndWnd,
     rcvWnd: receiveWindow(t),
     sndWscale: t.sndWndShift,
@@ -126,4 +138,38 @@ export function tcpInfo(t: Tcb): TcpInfo {
     dupAcksIn: c.dupAcksIn,
     outOfOrderIn: c.outOfOrderIn,
   };
+}
+
+/** The snapshot as a line in the form of `ss -ti`. */
+export function formatTcpInfo(i: TcpInfo): string {
+  const ms = (n: number): string => String(Math.round(n * 1000) / 1000);
+  const rate = (bitsPerSec: number): string =>
+    bitsPerSec >= 1e9 ? `${(bitsPerSec / 1e9).toFixed(2)}Gbps` : `${(bitsPerSec / 1e6).toFixed(1)}Mbps`;
+  const retransmitted = Object.values(i.retransmits).reduce((sum, n) => sum + n, 0);
+  return [
+    i.ts ? "ts" : "",
+    i.sack ? "sack" : "",
+    i.congestion,
+    `wscale:${i.sndWscale},${i.rcvWscale}`,
+    `rto:${ms(i.rto)}`,
+    i.backoff > 0 ? `backoff:${i.backoff}` : "",
+    `rtt:${ms(i.rtt)}/${ms(i.rttvar)}`,
+    `mss:${i.mss}`,
+    `cwnd:${i.cwnd}`,
+    i.ssthresh >= 0 ? `ssthresh:${i.ssthresh}` : "",
+    `bytes_sent:${i.bytesSent}`,
+    i.bytesRetrans > 0 ? `bytes_retrans:${i.bytesRetrans}` : "",
+    `bytes_acked:${i.bytesAcked}`,
+    i.bytesReceived > 0 ? `bytes_received:${i.bytesReceived}` : "",
+    `segs_out:${i.segsOut}`,
+    `segs_in:${i.segsIn}`,
+    i.rtt > 0 ? `send ${rate(i.cwnd * i.mss * 8000 / i.rtt)}` : "",
+    i.pacingRate > 0 ? `pacing_rate ${rate(i.pacingRate)}` : "",
+    i.deliveryRate > 0 ? `delivery_rate ${rate(i.deliveryRate)}` : "",
+    i.appLimited ? "app_limited" : "",
+    i.unacked > 0 ? `unacked:${Math.ceil(i.unacked / i.mss)}` : "",
+    retransmitted > 0 ? `retrans:0/${retransmitted}` : "",
+    i.notsent > 0 ? `notsent:${i.notsent}` : "",
+    i.minRtt > 0 ? `minrtt:${ms(i.minRtt)}` : "",
+  ].filter((word) => word !== "").join(" ");
 }

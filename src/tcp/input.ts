@@ -18,6 +18,7 @@ import { ACK, FIN, RST, SYN } from "../wire/tcp.ts";
 import { destroyConnection, enterTimeWait } from "./close.ts";
 import { establish, sampleHandshake } from "./handshake.ts";
 import { sendAck, sendResetFor, sendSyn } from "./output.ts";
+import { updatePacingRate } from "./pacing.ts";
 import { onDupAck, onNewAck } from "./recovery.ts";
 import { EVER_RETRANSMITTED, LOST, RETRANSMITTED } from "./retransmit_queue.ts";
 import { TcpState } from "./state.ts";
@@ -240,6 +241,7 @@ function newDataAcked(t: Tcb, acked: number, now: Instant): void {
       if (firstDepartAt < 0) firstDepartAt = queue.departAt(0);
       lastDepartAt = queue.departAt(0);
     }
+    t.rate.onDelivered(t, 0, bytes);
     if (!whole) {
       queue.trimHead(s.ack);
       break;
@@ -262,11 +264,13 @@ function newDataAcked(t: Tcb, acked: number, now: Instant): void {
   } else if (t.rtt.sample(echoedRtt(t, now))) {
     sample.rtt = t.rtt.latest;
   }
+  t.rate.onAckDone(t, now);
   t.retries = 0;
   sample.ackedBytes = acked;
   sample.inFlightBytes = t.inFlightBytes;
   sample.srtt = t.rtt.srtt;
   onNewAck(t, segments, now);
+  updatePacingRate(t);
   // RFC 6298 sections 5.2 and 5.3, from the departure of what is now the oldest segment if that lies ahead.
   t.rtoAt = t.hasOutstanding ? Math.max(now, queue.departAt(0)) + t.rtt.rto : NEVER;
   // Worth waking the writer for: a quarter of the buffer. Less would cut the stream into small segments.

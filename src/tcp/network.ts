@@ -8,7 +8,7 @@ import type { DropReason, DropSink } from "../base/drop.ts";
 import type { EventQueue } from "../base/event_queue.ts";
 import type { Packet } from "../base/packet.ts";
 import type { Rng } from "../base/rng.ts";
-import type { Instant } from "../base/time.ts";
+import type { Duration, Instant } from "../base/time.ts";
 import type { IpAddr } from "../wire/ip_addr.ts";
 import type { IpHeader } from "../wire/ip_header.ts";
 
@@ -35,4 +35,8 @@ export interface TcpNetwork extends DropSink {
   mtuTo(destination: IpAddr): number;
   /** Bytes of a flow that the queueing discipline holds. */
   flowBacklog(flow: number): number;
+  /** Tells the queueing discipline the rate at which it is to space a flow whose packets are not stamped. */
+  setFlowRate(flow: number, rateBytesPerSec: number): void;
+  /** How late departures are, by measurement (99th percentile); 0 under a virtual clock. */
+  lateness(): Duration;
 }

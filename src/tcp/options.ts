@@ -5,6 +5,7 @@
  */
 
 import { type Duration, MILLISECOND, SECOND } from "../base/time.ts";
+import type { PacingMode } from "./pacing.ts";
 
 /** Settings of all connections of a host. */
 export interface TcpOptions {
@@ -44,6 +45,10 @@ export interface TcpOptions {
   retries: number;
   /** Name of the congestion control. Default `"reno"`. */
   congestion: string;
+  /** How departures are spaced. Default `"edt"`. */
+  pacing: PacingMode;
+  /** The most that a connection may be paced at, in bytes per second. Default `Infinity`. */
+  maxPacingRateBytesPerSec: number;
   /** Initial window in segments; 0 for RFC 6928. Default 0. */
   initialCwndSegments: number;
   /** Offer window scaling (RFC 7323). Default true. */
@@ -82,6 +87,8 @@ export const DEFAULT_TCP_OPTIONS: TcpOptions = {
   synAckRetries: 5,
   retries: 15,
   congestion: "reno",
+  pacing: "edt",
+  maxPacingRateBytesPerSec: Infinity,
   initialCwndSegments: 0,
   windowScale: true,
   windowShift: -1,

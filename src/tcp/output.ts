@@ -16,6 +16,7 @@ import { type Instant, NEVER } from "../base/time.ts";
 import { IpProtocol } from "../wire/ip_header.ts";
 import { seqAdd, seqDiff, seqGt, seqLt } from "../wire/seq.ts";
 import { ACK, emitTcp, FIN, PSH, RST, SYN, tcpHeaderLength } from "../wire/tcp.ts";
+import { endBurst, isTooEarly, onDataSent, smallQueueLimit, stampSegment } from "./pacing.ts";
 import { EVER_RETRANSMITTED, LOST, RETRANSMITTED } from "./retransmit_queue.ts";
 import type { Tcb } from "./tcb.ts";
 import { TcpState } from "./state.ts";
@@ -53,6 +54,7 @@ export function output(t: Tcb, now: Instant): void {
     default:
       return;
   }
+  endBurst(t);
   if (t.ackNow) sendAck(t, now);
 }
 
@@ -106,7 +108,7 @@ function retransmitLost(t: Tcb, now: Instant): void {
         t.cwndLimited = true;
         return;
       }
-      if (isHeldBack(t)) return;
+      if (isHeldBack(t) || isTooEarly(t, now)) return;
       if (!retransmit(t, i, RetransmitKind.Loss, now)) return;
     }
     t.retransmitHint = i + 1;
@@ -119,12 +121,14 @@ function retransmit(t: Tcb, i: number, kind: RetransmitKind, now: Instant): bool
   const end = queue.end(i);
   const fin = t.finSent && end === seqAdd(t.sndFin, 1);
   const length = seqDiff(end, seq) - (fin ? 1 : 0);
+  stampSegment(t, now);
+  const stamp = t.departAt;
   if (!sendSegment(t, fin ? ACK | FIN : ACK | PSH, seq, seqDiff(seq, t.sndUna), length, now)) {
     t.retransmitHint = Math.min(t.retransmitHint, i);
     return false;
   }
   queue.setFlags(i, queue.flags(i) | RETRANSMITTED | EVER_RETRANSMITTED);
-  queue.setDepartAt(i, t.departAt);
+  queue.setDepartAt(i, stamp, t.rate);
   t.retransmittedBytes += seqDiff(end, seq);
   const c = t.counters;
   c.bytesRetransmitted += length;
@@ -132,12 +136,12 @@ function retransmit(t: Tcb, i: number, kind: RetransmitKind, now: Instant): bool
   else if (kind === RetransmitKind.PartialAck) c.partialAckRetransmits++;
   else if (kind === RetransmitKind.Timeout) c.timeoutRetransmits++;
   else c.lossRetransmits++;
-  if (t.rtoAt === NEVER) t.rtoAt = t.departAt + t.rtt.rto;
+  if (t.rtoAt === NEVER) t.rtoAt = stamp + t.rtt.rto;
   return true;
 }
 
 function isHeldBack(t: Tcb): boolean {
-  t.heldBack = t.tcp.network.flowBacklog(t.flow) >= t.tcp.options.smallQueueBytes;
+  t.heldBack = t.tcp.network.flowBacklog(t.flow) >= smallQueueLimit(t);
   return t.heldBack;
 }
 
@@ -146,6 +150,7 @@ function sendData(t: Tcb, now: Instant): void {
   if (t.finSent) return;
   const before = t.sndNxt;
   sendNewData(t, now);
+  if (!t.cwndLimited && t.unsentBytes === 0) t.rate.onAppLimited(t);
   if (t.sndNxt === before && !t.cwndLimited) return;
   // RFC 7661: what a window of data used counts, not what is left of it when its acknowledgments come.
   if (!seqLt(t.sndUna, t.windowEnd) || t.inFlightBytes > t.maxInFlightBytes) {
@@ -163,7 +168,7 @@ function sendNewData(t: Tcb, now: Instant): void {
   for (;;) {
     const unsent = seqDiff(t.sndEnd, t.sndNxt);
     if (unsent === 0 && !t.finQueued) return;
-    if (isHeldBack(t)) return;
+    if (isHeldBack(t) || isTooEarly(t, now)) return;
     const usable = usableWindow(t);
     let length = Math.min(unsent, t.mss);
     if (usable <= 0 || usable < length) {
@@ -206,8 +211,10 @@ export function sendIntoSmallWindow(t: Tcb, now: Instant): boolean {
 function sendNew(t: Tcb, length: number, last: boolean, fin: boolean, now: Instant): boolean {
   const seq = t.sndNxt;
   const end = seqAdd(seq, length + (fin ? 1 : 0));
-  const stamp = Math.max(now, t.departAt);
-  if (!t.retransmitQueue.push(seq, end, stamp)) return false;
+  stampSegment(t, now);
+  const stamp = t.departAt;
+  if (!t.hasOutstanding) t.rate.startFlight(stamp);
+  if (!t.retransmitQueue.push(seq, end, stamp, t.rate)) return false;
   t.sndNxt = end;
   const flags = ACK | (last && length > 0 ? PSH : 0) | (fin ? FIN : 0);
   if (fin) {
@@ -243,7 +250,7 @@ function sendSegment(
   const p = tcp.network.acquire();
   if (p === null) return false;
   const h = tcp.header;
-  if (t.departAt < now) t.departAt = now;
+  stampSegment(t, now);
   h.srcPort = t.localPort;
   h.dstPort = t.remotePort;
   h.seq = seq;
@@ -285,9 +292,10 @@ function sendSegment(
   ip.setAddresses(t.localAddress, t.remoteAddress);
   ip.setDefaults(IpProtocol.Tcp, p.length);
   emitTcp(p.view, p.start, p.end, ip, h);
-  p.departAt = t.departAt;
+  p.departAt = t.pacing === "qdisc" ? 0 : t.departAt;
   p.flow = t.flow;
   t.counters.segmentsOut++;
+  if (length > 0) onDataSent(t, length);
   if ((flags & ACK) !== 0) {
     if (t.quickAcksLeft > 0) {
       if (length === 0) t.quickAcksLeft--;

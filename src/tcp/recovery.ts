@@ -19,6 +19,7 @@ import type { Instant } from "../base/time.ts";
 import { seqAdd, seqDiff, seqGt, seqLe, seqLt } from "../wire/seq.ts";
 import { CongestionSignal } from "./congestion/control.ts";
 import { retransmitHead, RetransmitKind } from "./output.ts";
+import { updatePacingRate } from "./pacing.ts";
 import { LOST, RETRANSMITTED } from "./retransmit_queue.ts";
 import { RecoveryState, type Tcb } from "./tcb.ts";
 
@@ -35,6 +36,7 @@ export function onDupAck(t: Tcb, now: Instant): void {
   signalCongestion(t, CongestionSignal.Loss, now);
   t.recovery = RecoveryState.Recovery;
   t.recover = t.sndNxt;
+  updatePacingRate(t);
   retransmitHead(t, RetransmitKind.Fast, now);
 }
 
@@ -103,6 +105,7 @@ export function onRetransmissionTimeout(t: Tcb, now: Instant): void {
   }
   t.counters.timeouts++;
   t.rtt.timedOut();
+  updatePacingRate(t);
   retransmitHead(t, RetransmitKind.Timeout, now);
   t.rtoAt = Math.max(now, t.departAt) + t.rtt.rto;
 }

@@ -1,7 +1,7 @@
 /**
  * What was sent and is not acknowledged yet: one record a segment, oldest first.
  *
- * The records (sequence range, departure stamp, flags) lie in one typed array that is taken when the first segment is
+ * The records (sequence range, departure stamp, flags, and what the rate sampler wants to know) lie in one typed array that is taken when the first segment is
  * sent and doubles up to a bound. Arrays of the first size are used again by later connections: making one costs more
  * than a whole handshake. Bytes themselves stay in the send buffer; a record only says which.
  *
@@ -19,11 +19,23 @@ export const RETRANSMITTED = 2;
 /** The segment was sent more than once at some time (Karn: no RTT sample). */
 export const EVER_RETRANSMITTED = 4;
 
-const STRIDE = 4;
+const STRIDE = 8;
 const FIRST_CAPACITY = 32;
 
 /** The most segments in flight of one connection. */
 export const RETRANSMIT_QUEUE_LIMIT = 1 << 15;
+
+/** What the rate sampler wants to be remembered with a segment. */
+export interface RateState {
+  /** Bytes delivered so far. */
+  readonly deliveredBytes: number;
+  /** When that was so. */
+  readonly deliveredAt: Instant;
+  /** Departure of the first segment of the flight. */
+  readonly firstSentAt: Instant;
+  /** Not 0 while the application limits the sender. */
+  readonly appLimitedUntilBytes: number;
+}
 
 /** Arrays of the first size that no connection uses; a bounded number is kept. */
 const SPARE: Float64Array<ArrayBuffer>[] = [];
@@ -41,8 +53,11 @@ export class RetransmitQueue {
     return this.#size;
   }
 
-  /** Adds the segment `[seq, end)`, sent with departure stamp `departAt`; false when the bound is reached. */
-  push(seq: number, end: number, departAt: Instant): boolean {
+  /**
+   * Adds the segment `[seq, end)`, sent with departure stamp `departAt` when the rate sampler stood as `rate` says; false
+   * when the bound is reached.
+   */
+  push(seq: number, end: number, departAt: Instant, rate: RateState): boolean {
     if (this.#cells === null || this.#size > this.#mask) {
       if (this.#size >= RETRANSMIT_QUEUE_LIMIT) return false;
       this.#grow();
@@ -53,6 +68,10 @@ export class RetransmitQueue {
     cells[at + 1] = end;
     cells[at + 2] = departAt;
     cells[at + 3] = 0;
+    cells[at + 4] = rate.deliveredBytes;
+    cells[at + 5] = rate.deliveredAt;
+    cells[at + 6] = rate.firstSentAt;
+    cells[at + 7] = rate.appLimitedUntilBytes;
     return true;
   }
 
@@ -76,14 +95,40 @@ export class RetransmitQueue {
     return this.#cells![this.#at(i) + 3]! | 0;
   }
 
+  /** Bytes that had been delivered when segment `i` was sent. */
+  deliveredBytes(i: number): number {
+    return this.#cells![this.#at(i) + 4]!;
+  }
+
+  /** When that was so. */
+  deliveredAt(i: number): Instant {
+    return this.#cells![this.#at(i) + 5]!;
+  }
+
+  /** Departure of the first segment of the flight of segment `i`. */
+  firstSentAt(i: number): Instant {
+    return this.#cells![this.#at(i) + 6]!;
+  }
+
+  /** True if the sender was limited by the application when it sent segment `i`. */
+  isAppLimited(i: number): boolean {
+    return this.#cells![this.#at(i) + 7]! !== 0;
+  }
+
   /** Replaces the flags of segment `i`. */
   setFlags(i: number, flags: number): void {
     this.#cells![this.#at(i) + 3] = flags;
   }
 
   /** Notes that segment `i` was sent again, to depart at `departAt`. */
-  setDepartAt(i: number, departAt: Instant): void {
-    this.#cells![this.#at(i) + 2] = departAt;
+  setDepartAt(i: number, departAt: Instant, rate: RateState): void {
+    const at = this.#at(i);
+    const cells = this.#cells!;
+    cells[at + 2] = departAt;
+    cells[at + 4] = rate.deliveredBytes;
+    cells[at + 5] = rate.deliveredAt;
+    cells[at + 6] = rate.firstSentAt;
+    cells[at + 7] = rate.appLimitedUntilBytes;
   }
 
   /** Cuts off what comes before `seq` in the oldest segment. */

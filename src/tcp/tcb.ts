@@ -24,6 +24,8 @@ import type { CongestionControl } from "./congestion/control.ts";
 import { abortConnection, closeConnection } from "./close.ts";
 import { type TcpInfo, tcpInfo } from "./info.ts";
 import type { TcpListener } from "./listener.ts";
+import type { PacingMode } from "./pacing.ts";
+import { RateSampler } from "./rate_sample.ts";
 import { Reassembly } from "./reassembly.ts";
 import { RetransmitQueue } from "./retransmit_queue.ts";
 import { RttEstimator } from "./rtt.ts";
@@ -211,6 +213,22 @@ export class Tcb implements EventSource {
   windowEnd = 0;
   /** The unsent data was held back by the small-queue limit. */
   heldBack = false;
+  /** How departures are spaced. */
+  pacing: PacingMode;
+  /** Rate at which data departs; infinite before the first round-trip time. */
+  pacingRateBytesPerSec = Infinity;
+  /** The most that it may be. */
+  maxPacingRateBytesPerSec: number;
+  /** Data segments sent, retransmissions included. */
+  dataSegmentsOut = 0;
+  /** Data segments that have the present stamp. */
+  burstSegments = 0;
+  /** Their bytes. */
+  burstBytes = 0;
+  /** Time that had gone by unused when the burst began. */
+  pacingCredit: Duration = 0;
+  /** Delivery-rate samples. */
+  readonly rate: RateSampler = new RateSampler();
   /** When data was last sent. */
   lastSentAt: Instant = 0;
   /** Departure stamp of the latest segment. */
@@ -236,6 +254,8 @@ export class Tcb implements EventSource {
   delayedAckAt: Instant = NEVER;
   /** When the retransmission timer runs out. */
   rtoAt: Instant = NEVER;
+  /** When internal pacing lets the next segment go. */
+  paceAt: Instant = NEVER;
   /** When the closed window is probed. */
   persistAt: Instant = NEVER;
   /** Probes of the closed window since it closed. */
@@ -269,6 +289,8 @@ export class Tcb implements EventSource {
     this.hash = hash;
     this.congestion = congestion;
     this.noDelay = options.noDelay;
+    this.pacing = options.pacing;
+    this.maxPacingRateBytesPerSec = options.maxPacingRateBytesPerSec;
     this.quickAcksLeft = options.quickAcks;
     this.windowScaleOn = options.windowScale;
     this.timestampsOn = options.timestamps;

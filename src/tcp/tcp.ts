@@ -30,6 +30,7 @@ import { TcpListener } from "./listener.ts";
 import type { TcpNetwork } from "./network.ts";
 import { DEFAULT_TCP_OPTIONS, type TcpOptions } from "./options.ts";
 import { output, sendResetFor } from "./output.ts";
+import type { PacingMode } from "./pacing.ts";
 import { isSynchronized, TcpState } from "./state.ts";
 import { Tcb } from "./tcb.ts";
 import { nextDeadline, runTimers } from "./timers.ts";
@@ -48,6 +49,10 @@ export interface TcpConnectOptions {
   noDelay?: boolean;
   /** Congestion control by name. */
   congestion?: string;
+  /** How departures are spaced. */
+  pacing?: PacingMode;
+  /** The most that the connection is paced at, in bytes per second. */
+  maxPacingRateBytesPerSec?: number;
 }
 
 /** The TCP of one host. */
@@ -243,6 +248,8 @@ export class Tcp {
     const t = this.#make(local, port, remote, remotePort, options.congestion ?? this.options.congestion);
     if (t === null) return SocketErrorKind.NoBufferSpace;
     if (options.noDelay !== undefined) t.noDelay = options.noDelay;
+    if (options.pacing !== undefined) t.pacing = options.pacing;
+    if (options.maxPacingRateBytesPerSec !== undefined) t.maxPacingRateBytesPerSec = options.maxPacingRateBytesPerSec;
     startConnect(t, now);
     this.schedule(t);
     return t;

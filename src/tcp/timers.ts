@@ -17,7 +17,7 @@ import type { Tcb } from "./tcb.ts";
 
 /** The earliest deadline of the connection. */
 export function nextDeadline(t: Tcb): Instant {
-  return Math.min(t.rtoAt, t.persistAt, t.delayedAckAt, t.timeWaitAt);
+  return Math.min(t.rtoAt, t.persistAt, t.delayedAckAt, t.timeWaitAt, t.paceAt);
 }
 
 /** Runs what is due at `now`. */
@@ -29,6 +29,10 @@ export function runTimers(t: Tcb, now: Instant): void {
   if (t.delayedAckAt <= now) {
     t.delayedAckAt = NEVER;
     t.ackNow = true;
+    t.tcp.makeReady(t);
+  }
+  if (t.paceAt <= now) {
+    t.paceAt = NEVER;
     t.tcp.makeReady(t);
   }
   if (t.persistAt <= now) probeWindow(t, now);

@@ -78,6 +78,7 @@ function linux(sysctls: Sysctls): ProfileOptions {
     finWait2: number(sysctls, "tcp_fin_timeout", 60) * SECOND,
     slowStartAfterIdle: flag(sysctls, "tcp_slow_start_after_idle", true),
     congestion: CONGESTION_CONTROLS.includes(control) ? control : "reno",
+    pacing: "off",
   };
 }
 
@@ -104,6 +105,7 @@ function freebsd(sysctls: Sysctls): ProfileOptions {
     finWait2: tcp("finwait2_timeout", 60000) * MILLISECOND,
     slowStartAfterIdle: true,
     congestion: "reno",
+    pacing: "off",
   };
 }
 

@@ -131,6 +131,20 @@ Deno.test("close: an abandoned FIN-WAIT-2 ends by itself", () => {
   assertEquals(h.tcp.connectionCount, 0);
 });
 
+Deno.test("close: so does one that is abandoned later, counted from then", () => {
+  const h = new TcpTrace({ finWait2: 2e9 });
+  const t = h.established();
+  t.shutdownWrite(h.now);
+  h.in({ flags: ".", seq: 1, ack: 2 });
+  h.pass(60_000);
+  assertEquals(t.state, TcpState.FinWait2);
+  t.close(h.now);
+  h.pass(1999);
+  assertEquals(t.state, TcpState.FinWait2);
+  h.pass(2);
+  assertEquals([t.state, h.tcp.connectionCount], [TcpState.Closed, 0]);
+});
+
 Deno.test("close: in SYN-RECEIVED the FIN follows the handshake", () => {
   const h = new TcpTrace();
   h.listen();

@@ -214,6 +214,17 @@ Deno.test("handshake: the backlog bounds half-open and waiting connections toget
   assertEquals(h.tcp.connectionCount, 1);
 });
 
+Deno.test("handshake: an attempt that ends, by a reset or by its timer, gives its place in the backlog back", () => {
+  const h = new TcpTrace({ synAckRetries: 1 });
+  const listener = h.listen(1);
+  for (const end of [() => h.in({ flags: "R", seq: 1 }), () => h.pass(10_000)]) {
+    h.in({ flags: "S", seq: 0, mss: 1460 });
+    assertEquals(listener.isFull, true);
+    end();
+    assertEquals([listener.isFull, listener.pending], [false, 0]);
+  }
+});
+
 Deno.test("handshake: an acknowledgment that is wrong in SYN-RECEIVED gets RST", () => {
   const h = new TcpTrace();
   h.listen();

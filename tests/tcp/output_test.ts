@@ -47,6 +47,18 @@ Deno.test("output: a window that is not used does not grow", () => {
   assertEquals(t.congestion.cwnd, 14600);
 });
 
+Deno.test("output: in slow start it grows to twice of what is used, however its acknowledgments come", () => {
+  const h = new TcpTrace();
+  const t = h.established({ wscale: 14 });
+  let acked = 1;
+  for (const segments of [6, 6, 3, 3]) {
+    h.write(t, segments * 1460);
+    assertEquals(h.all().length, segments);
+    for (let i = 0; i < segments; i++) h.in({ flags: ".", seq: 1, ack: acked += 1460 });
+    assertEquals(t.congestion.cwnd, 12 * 1460);
+  }
+});
+
 Deno.test("output: after an idle time the window is no more than the initial one", () => {
   const h = new TcpTrace();
   const t = h.established({ wscale: 14 });

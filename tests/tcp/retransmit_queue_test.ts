@@ -2,6 +2,8 @@ import { assertEquals } from "@std/assert";
 import * as fc from "fast-check";
 import { RETRANSMIT_QUEUE_LIMIT, RetransmitQueue } from "../../src/tcp/retransmit_queue.ts";
 
+const RATE = { deliveredBytes: 1, deliveredAt: 2, firstSentAt: 3, appLimitedUntilBytes: 0 };
+
 interface Record {
   seq: number;
   end: number;
@@ -33,7 +35,7 @@ Deno.test("retransmit queue: property: an array with the same calls holds the sa
     for (const c of calls) {
       if ("push" in c) {
         const end = (next + c.push) | 0;
-        assertEquals(q.push(next, end, c.at), true);
+        assertEquals(q.push(next, end, c.at, RATE), true);
         model.push({ seq: next, end, departAt: c.at, flags: 0 });
         next = end;
       } else if ("shift" in c) {
@@ -45,7 +47,7 @@ Deno.test("retransmit queue: property: an array with the same calls holds the sa
         if (model.length === 0) continue;
         const i = c.i % model.length;
         q.setFlags(i, c.flag);
-        q.setDepartAt(i, c.at);
+        q.setDepartAt(i, c.at, RATE);
         Object.assign(model[i]!, { flags: c.flag, departAt: c.at });
       } else if ("trim" in c) {
         if (model.length === 0) continue;
@@ -65,9 +67,9 @@ Deno.test("retransmit queue: property: an array with the same calls holds the sa
 Deno.test("retransmit queue: bounded; a refused segment changes nothing; numbers keep their sign over the wrap", () => {
   const q = new RetransmitQueue();
   for (let i = 0; i < RETRANSMIT_QUEUE_LIMIT; i++) {
-    assertEquals(q.push((0x7fffff00 + i) | 0, (0x7fffff01 + i) | 0, i + 0.5), true);
+    assertEquals(q.push((0x7fffff00 + i) | 0, (0x7fffff01 + i) | 0, i + 0.5, RATE), true);
   }
-  assertEquals(q.push(1, 2, 3), false);
+  assertEquals(q.push(1, 2, 3, RATE), false);
   assertEquals([q.size, q.seq(0), q.seq(256), q.end(255)], [
     RETRANSMIT_QUEUE_LIMIT,
     0x7fffff00,
@@ -75,7 +77,7 @@ Deno.test("retransmit queue: bounded; a refused segment changes nothing; numbers
     -0x80000000,
   ]);
   q.shift();
-  assertEquals(q.push(1, 2, 3), true);
+  assertEquals(q.push(1, 2, 3, RATE), true);
   assertEquals([q.seq(q.size - 1), q.departAt(0)], [1, 1.5]);
   q.clear();
   assertEquals(q.size, 0);

@@ -107,6 +107,10 @@ export class PairHost implements TcpNetwork {
   mtuTo(): number {
     return this.mtu;
   }
+  setFlowRate(): void {}
+  lateness(): number {
+    return 0;
+  }
   flowBacklog(flow: number): number {
     return this.queue.reduce((sum, p) => sum + (p.flow === flow ? p.length : 0), 0);
   }

@@ -100,6 +100,8 @@ export class TcpTrace implements TcpNetwork {
   readonly tcp: Tcp;
   now: Instant = 0;
   mtu = 1500;
+  /** How late departures are said to be. */
+  latency = 0;
   /** Backlog that the queueing discipline claims. */
   backlog = 0;
   /** Packets that may be taken from the pool before it says that there are none. */
@@ -119,7 +121,8 @@ export class TcpTrace implements TcpNetwork {
   constructor(options: Partial<TcpOptions> = {}, family: 4 | 6 = 4) {
     this.local = IpAddr.parse(family === 4 ? "10.7.0.1" : "fd07:1:2:3:4:5:6:1");
     this.remote = IpAddr.parse(family === 4 ? "10.7.0.2" : "fd07:a:b:c:d:e:f:2");
-    this.tcp = new TraceTcp(this, options);
+    // Traces are of single segments: pacing is off unless it is what is tested.
+    this.tcp = new TraceTcp(this, { pacing: "off", ...options });
   }
 
   acquire(): Packet | null {
@@ -143,6 +146,10 @@ export class TcpTrace implements TcpNetwork {
   mtuTo(): number {
     return this.mtu;
   }
+  setFlowRate(): void {}
+  lateness(): number {
+    return this.latency;
+  }
   flowBacklog(): number {
     return this.backlog;
   }
@@ -154,7 +161,10 @@ export class TcpTrace implements TcpNetwork {
     assertEquals(parseTcp(p.view, p.start, p.end, ip, h), DropReason.None);
     const addressed = this.local.equalsWords(ip.src0, ip.src1, ip.src2, ip.src3) &&
       this.remote.equalsWords(ip.dst0, ip.dst1, ip.dst2, ip.dst3);
-    assertEquals(addressed, true, "wrong addresses");
+    assertEquals([addressed, ip.version, h.urgent], [true, this.local.version, 0], "wrong IP header or urgent pointer");
+    for (const t of this.tcp.connections()) {
+      if (t.localPort === h.srcPort && t.remotePort === h.dstPort) assertEquals(p.flow, t.flow, "wrong flow");
+    }
     const segment: Segment = {
       flags: FLAG_LETTERS.filter(([, bit]) => (h.flags & bit) !== 0).map(([letter]) => letter).join(""),
       seq: seqDiff(h.seq, TRACE_ISS),
@@ -311,6 +321,12 @@ export class TcpTrace implements TcpNetwork {
   all(): Segment[] {
     this.flush();
     return this.#caught.splice(0).map((c) => c.segment);
+  }
+
+  /** The same with the times at which they depart. */
+  allCaught(): { at: Instant; segment: Segment }[] {
+    this.flush();
+    return this.#caught.splice(0);
   }
 
   /** The packets in use besides those the trace holds (it holds none) must be none. */

@@ -14,14 +14,15 @@ import { Rng } from "../../src/base/rng.ts";
 import { MILLISECOND, SECOND } from "../../src/base/time.ts";
 import { TcpListener } from "../../src/tcp/listener.ts";
 import type { TcpOptions } from "../../src/tcp/options.ts";
+import { PACING_MODES } from "../../src/tcp/pacing.ts";
 import { TcpState, tcpStateName } from "../../src/tcp/state.ts";
 import { Tcb } from "../../src/tcp/tcb.ts";
 import type { LinkOptions } from "../testing/tcp_pair.ts";
 import { TcpPair } from "../testing/tcp_pair.ts";
 import { patternByte } from "../testing/tcp_trace.ts";
 
-/** How many random runs; one takes some 5 ms. */
-const RUNS = 400;
+/** How many random runs; one takes some 20 ms. */
+const RUNS = 250;
 /** Run `n` has the seed `FIRST_SEED + n`. */
 const FIRST_SEED = 1;
 
@@ -116,6 +117,8 @@ function randomOptions(rng: Rng): Partial<TcpOptions> {
     congestion: pick(rng, ["reno", "reno", "none"]),
     initialCwndSegments: pick(rng, [0, 0, 1]),
     smallQueueBytes: pick(rng, [1, 5000, 128 << 10]),
+    pacing: pick(rng, PACING_MODES),
+    maxPacingRateBytesPerSec: pick(rng, [Infinity, Infinity, 50_000]),
     quickAcks: pick(rng, [0, 0, 16]),
     ackEverySecondSegment: rng.chance(0.2),
     delayFinAck: rng.chance(0.2),

@@ -14,12 +14,13 @@ export class StageBench implements DropSink {
   /** Reasons of all drops so far. */
   readonly dropped: DropReason[] = [];
 
-  /** A packet of `flow` with so many bytes, stamped with `departAt`. */
-  packet(flow: number, lengthBytes: number, departAt = 0): Packet {
+  /** A packet of `flow` with so many bytes, stamped with `departAt`; of its IPv4 header only the first two bytes are right. */
+  packet(flow: number, lengthBytes: number, departAt = 0, trafficClass = 0): Packet {
     const p = this.pool.acquire()!;
     p.end = p.start + lengthBytes;
     p.flow = flow;
     p.departAt = departAt;
+    p.view.setUint16(p.start, 0x4500 | trafficClass);
     return p;
   }
 

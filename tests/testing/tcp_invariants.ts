@@ -92,6 +92,8 @@ function timerProblem(t: Tcb): string | null {
   if (t.ackNow && t.delayedAckAt === NEVER) return "an acknowledgment was not sent";
   if (t.rcvNxt !== t.lastAckSent && t.delayedAckAt === NEVER) return "an acknowledgment is owed and no timer runs";
   const waiting = t.unsentBytes > 0 || (t.finQueued && !t.finSent);
-  if (waiting && !t.hasOutstanding && !t.heldBack && t.persistAt === NEVER) return "data waits, but for nothing";
+  if (waiting && !t.hasOutstanding && !t.heldBack && t.persistAt === NEVER && t.paceAt === NEVER) {
+    return "data waits, but for nothing";
+  }
   return null;
 }

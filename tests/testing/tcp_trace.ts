@@ -163,7 +163,8 @@ export class TcpTrace implements TcpNetwork {
       this.remote.equalsWords(ip.dst0, ip.dst1, ip.dst2, ip.dst3);
     assertEquals([addressed, ip.version, h.urgent], [true, this.local.version, 0], "wrong IP header or urgent pointer");
     for (const t of this.tcp.connections()) {
-      if (t.localPort === h.srcPort && t.remotePort === h.dstPort) assertEquals(p.flow, t.flow, "wrong flow");
+      if (t.localPort !== h.srcPort || t.remotePort !== h.dstPort || (h.flags & RST) !== 0) continue;
+      assertEquals(p.flow, t.flow, "wrong flow");
     }
     const segment: Segment = {
       flags: FLAG_LETTERS.filter(([, bit]) => (h.flags & bit) !== 0).map(([letter]) => letter).join(""),

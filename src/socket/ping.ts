@@ -11,7 +11,7 @@
 import { SocketErrorKind } from "../base/errors.ts";
 import { type Duration, SECOND } from "../base/time.ts";
 import { PingOutcome, type PingResult } from "../icmp/ping_socket.ts";
-import { Icmpv4Type, Icmpv6Type } from "../wire/icmp.ts";
+import { icmpErrorText } from "../wire/icmp.ts";
 import type { IpAddr } from "../wire/ip_addr.ts";
 import type { Engine, OpenSocket } from "./engine.ts";
 import { PendingQueue } from "./pending.ts";
@@ -166,39 +166,6 @@ function answerOf(result: PingResult, version: 4 | 6): PingAnswer {
     case PingOutcome.Error:
       return { kind: "error", seq, from, message: icmpErrorText(version, result.type, result.code) };
   }
-}
-
-const UNREACHABLE_V4: readonly string[] = [
-  "network unreachable",
-  "host unreachable",
-  "protocol unreachable",
-  "port unreachable",
-  "fragmentation needed",
-  "source route failed",
-];
-const UNREACHABLE_V6: readonly string[] = [
-  "no route to destination",
-  "administratively prohibited",
-  "beyond the scope of the source address",
-  "address unreachable",
-  "port unreachable",
-];
-
-/** What an ICMP or ICMPv6 error says, in words. */
-export function icmpErrorText(version: 4 | 6, type: number, code: number): string {
-  if (version === 4) {
-    if (type === Icmpv4Type.Unreachable) return UNREACHABLE_V4[code] ?? `destination unreachable, code ${code}`;
-    if (type === Icmpv4Type.TimeExceeded) return code === 0 ? "TTL exceeded on the way" : "reassembly took too long";
-    if (type === Icmpv4Type.ParameterProblem) return "parameter problem";
-  } else {
-    if (type === Icmpv6Type.Unreachable) return UNREACHABLE_V6[code] ?? `destination unreachable, code ${code}`;
-    if (type === Icmpv6Type.PacketTooBig) return "packet too big";
-    if (type === Icmpv6Type.TimeExceeded) {
-      return code === 0 ? "hop limit exceeded on the way" : "reassembly took too long";
-    }
-    if (type === Icmpv6Type.ParameterProblem) return "parameter problem";
-  }
-  return `ICMP type ${type}, code ${code}`;
 }
 
 function requireInteger(what: string, n: number, least: number, most: number): void {

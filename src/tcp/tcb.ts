@@ -110,6 +110,8 @@ export class Tcb implements EventSource {
   error: SocketErrorKind = SocketErrorKind.None;
   /** The same in words. */
   errorText = "";
+  /** What ICMP said about a segment, without ending the connection; empty if nothing. */
+  softError = "";
   /** True once the connection has been established. */
   wasEstablished = false;
 

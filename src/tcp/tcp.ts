@@ -18,7 +18,7 @@ import { HashTable } from "../base/hash_table.ts";
 import type { Packet } from "../base/packet.ts";
 import type { Instant } from "../base/time.ts";
 import { IpAddr } from "../wire/ip_addr.ts";
-import { IpHeader } from "../wire/ip_header.ts";
+import { IpHeader, IpProtocol } from "../wire/ip_header.ts";
 import { seqAdd, seqDiff, seqGt } from "../wire/seq.ts";
 import { ACK, parseTcp, RST, SYN, TcpHeader } from "../wire/tcp.ts";
 import { destroyConnection } from "./close.ts";
@@ -26,6 +26,7 @@ import { AckSample } from "./congestion/control.ts";
 import { makeCongestionControl } from "./congestion/registry.ts";
 import { listenInput, startConnect, synSentInput } from "./handshake.ts";
 import { dataInput, segmentInput } from "./input.ts";
+import { type SegmentError, segmentError } from "./icmp_errors.ts";
 import { TcpListener } from "./listener.ts";
 import type { TcpNetwork } from "./network.ts";
 import { DEFAULT_TCP_OPTIONS, type TcpOptions } from "./options.ts";
@@ -192,6 +193,21 @@ export class Tcp {
     return this.#ready.length > 0 ? 0 : this.#timers.nextAt();
   }
 
+  /** ICMP reports an error about a segment of ours; false if no connection was concerned. */
+  icmpError(e: SegmentError, now: Instant): boolean {
+    const ports = (e.srcPort << 16) | e.dstPort;
+    const { src0, src1, src2, src3, dst0, dst1, dst2, dst3 } = e;
+    const hash = hashTuple(this.#hashSeed, src0, src1, src2, src3, dst0, dst1, dst2, dst3, ports, IpProtocol.Tcp);
+    for (let i = this.#connections.first(hash); i >= 0; i = this.#connections.following(i)) {
+      const t = this.#connections.at(i);
+      if (
+        t.localPort === e.srcPort && t.remotePort === e.dstPort && t.localAddress.equalsWords(src0, src1, src2, src3) &&
+        t.remoteAddress.equalsWords(dst0, dst1, dst2, dst3)
+      ) return segmentError(t, e, now);
+    }
+    return false;
+  }
+
   /** A packet of this flow has left the queueing discipline. */
   departed(flow: number): void {
     const t = this.#byId[flow >>> 1];
@@ -323,7 +339,7 @@ export class Tcp {
       remote.w2,
       remote.w3,
       (localPort << 16) | remotePort,
-      6,
+      IpProtocol.Tcp,
     );
   }
 
@@ -350,7 +366,7 @@ export class Tcp {
       ip.src2,
       ip.src3,
       (localPort << 16) | remotePort,
-      6,
+      IpProtocol.Tcp,
     );
     for (let i = this.#connections.first(hash); i >= 0; i = this.#connections.following(i)) {
       const t = this.#connections.at(i);

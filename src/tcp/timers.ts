@@ -75,7 +75,11 @@ function retransmissionTimeout(t: Tcb, now: Instant): void {
     : options.retries;
   if (t.retries >= most) {
     const what = opening ? "connection attempt" : "data";
-    destroyConnection(t, now, SocketErrorKind.TimedOut, `no answer to ${t.retries} retransmissions of the ${what}`);
+    // A soft error that ICMP reported meanwhile says more than the timeout (RFC 1122 section 4.2.3.9).
+    const unreachable = opening && t.softError !== "";
+    const kind = unreachable ? SocketErrorKind.HostUnreachable : SocketErrorKind.TimedOut;
+    const cause = t.softError === "" ? "" : `; ICMP: ${t.softError}`;
+    destroyConnection(t, now, kind, `no answer to ${t.retries} retransmissions of the ${what}${cause}`);
     return;
   }
   t.retries++;

@@ -69,6 +69,39 @@ export function isIcmpError(version: number, type: number): boolean {
     type === Icmpv4Type.ParameterProblem;
 }
 
+const UNREACHABLE_V4: readonly string[] = [
+  "network unreachable",
+  "host unreachable",
+  "protocol unreachable",
+  "port unreachable",
+  "fragmentation needed",
+  "source route failed",
+];
+const UNREACHABLE_V6: readonly string[] = [
+  "no route to destination",
+  "administratively prohibited",
+  "beyond the scope of the source address",
+  "address unreachable",
+  "port unreachable",
+];
+
+/** What an ICMP or ICMPv6 error says, in words. */
+export function icmpErrorText(version: 4 | 6, type: number, code: number): string {
+  if (version === 4) {
+    if (type === Icmpv4Type.Unreachable) return UNREACHABLE_V4[code] ?? `destination unreachable, code ${code}`;
+    if (type === Icmpv4Type.TimeExceeded) return code === 0 ? "TTL exceeded on the way" : "reassembly took too long";
+    if (type === Icmpv4Type.ParameterProblem) return "parameter problem";
+  } else {
+    if (type === Icmpv6Type.Unreachable) return UNREACHABLE_V6[code] ?? `destination unreachable, code ${code}`;
+    if (type === Icmpv6Type.PacketTooBig) return "packet too big";
+    if (type === Icmpv6Type.TimeExceeded) {
+      return code === 0 ? "hop limit exceeded on the way" : "reassembly took too long";
+    }
+    if (type === Icmpv6Type.ParameterProblem) return "parameter problem";
+  }
+  return `ICMP type ${type}, code ${code}`;
+}
+
 /** Reads and checks the message in `[start, end)`, its checksum included. */
 export function parseIcmp(view: DataView, start: number, end: number, ip: IpHeader, out: IcmpHeader): DropReason {
   if (end - start < ICMP_HEADER_BYTES) return DropReason.Truncated;

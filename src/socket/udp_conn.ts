@@ -14,6 +14,7 @@ import type { IpAddr } from "../wire/ip_addr.ts";
 import { type NetAddr, parseHostname } from "./address.ts";
 import { bindAll, explainBind } from "./bind.ts";
 import type { Engine, OpenSocket } from "./engine.ts";
+import type { Duration } from "../base/time.ts";
 import { PendingQueue } from "./pending.ts";
 
 /** Texts of addresses that are remembered, each way. */
@@ -77,10 +78,22 @@ export class UdpConn implements AsyncIterable<[Uint8Array<ArrayBuffer>, NetAddr]
    *
    * @param bytes its data; may be used again at once
    * @param addr where to: an IP address as text, and a port
+   * @param options `departIn`: how long after now it may depart at the earliest, in ns (default 0; at most the horizon of
+   * the scheduler, 10 s by default, beyond which it is dropped and counted)
    * @returns how many bytes were sent: all of them
    */
-  send(bytes: Uint8Array, addr: NetAddr): Promise<number> {
-    return new Promise((resolve) => resolve(this.#sendNow(bytes, addr)));
+  send(bytes: Uint8Array, addr: NetAddr, options: { departIn?: Duration } = {}): Promise<number> {
+    return new Promise((resolve) => resolve(this.#sendNow(bytes, addr, options.departIn ?? 0)));
+  }
+
+  /**
+   * The most that the socket sends, in bytes of data per second; datagrams beyond it depart later.
+   *
+   * @throws {RangeError} if it is not above 0
+   */
+  setMaxPacingRate(bytesPerSec: number): void {
+    if (!(bytesPerSec > 0)) throw new RangeError(`the pacing rate must be above 0, got ${bytesPerSec}`);
+    for (const socket of this.#sockets) socket.maxPacingRateBytesPerSec = bytesPerSec;
   }
 
   /** Closes the socket; waiting calls of `receive` are rejected, datagrams that nobody received are lost. */
@@ -137,14 +150,15 @@ export class UdpConn implements AsyncIterable<[Uint8Array<ArrayBuffer>, NetAddr]
     return undefined;
   }
 
-  #sendNow(bytes: Uint8Array, addr: NetAddr): number {
+  #sendNow(bytes: Uint8Array, addr: NetAddr, departIn: Duration): number {
     if (this.#closedBy !== null) throw this.#closedBy;
     const remote = this.#parse(addr.hostname);
     const socket = this.#sockets.find((socket) => socket.localAddress.version === remote.version);
     if (socket === undefined) {
       throw new TypeError(`a socket on ${this.addr.hostname} cannot send to ${addr.hostname}: not the same IP version`);
     }
-    const error = socket.send(bytes, remote, addr.port, this.#engine.now());
+    const now = this.#engine.now();
+    const error = socket.send(bytes, remote, addr.port, now, departIn > 0 ? now + Math.round(departIn) : 0);
     if (error !== SocketErrorKind.None) throw this.#engine.error(error, explain(error, bytes.length, remote));
     this.#engine.wake();
     return bytes.length;

@@ -134,7 +134,14 @@ export class Udp implements UdpHost {
   }
 
   /** Sends one datagram of `socket`; see {@linkcode UdpSocket.send}. */
-  sendDatagram(socket: UdpSocket, bytes: Uint8Array, remote: IpAddr, port: number, now: Instant): SocketErrorKind {
+  sendDatagram(
+    socket: UdpSocket,
+    bytes: Uint8Array,
+    remote: IpAddr,
+    port: number,
+    departAt: Instant,
+    now: Instant,
+  ): SocketErrorKind {
     const source = socket.localAddress.isUnspecified ? this.#network.sourceFor(remote) : socket.localAddress;
     if (source === null) return SocketErrorKind.AddrNotAvailable;
     const mtu = this.#network.mtuTo(remote);
@@ -155,6 +162,7 @@ export class Udp implements UdpHost {
     h.dstPort = port;
     h.length = length;
     emitUdp(p.view, p.start, ip, h);
+    p.departAt = departAt;
     const reason = this.#network.output(p, ip, now);
     if (reason !== DropReason.None) {
       this.#network.drop(p, reason, now);

@@ -9,7 +9,7 @@
 
 import { SocketErrorKind } from "../base/errors.ts";
 import type { EventSource } from "../base/event_queue.ts";
-import type { Instant } from "../base/time.ts";
+import { type Instant, SECOND } from "../base/time.ts";
 import { IpAddr } from "../wire/ip_addr.ts";
 import { DatagramQueue } from "./datagram_queue.ts";
 
@@ -21,6 +21,7 @@ export interface UdpHost {
     bytes: Uint8Array,
     remote: IpAddr,
     port: number,
+    departAt: Instant,
     now: Instant,
   ): SocketErrorKind;
   /** The address that datagrams to `remote` come from, or `null`. */
@@ -51,6 +52,8 @@ export class UdpSocket implements EventSource {
   ttl = 64;
   /** Traffic class of what is sent. */
   trafficClass = 0;
+  /** The most that is sent, in bytes of data per second: datagrams beyond it depart later (as SO_MAX_PACING_RATE). */
+  maxPacingRateBytesPerSec: number = Infinity;
   /** Where the datagram last received came from. */
   receivedAddress: IpAddr;
   /** Port that the datagram last received came from. */
@@ -65,6 +68,7 @@ export class UdpSocket implements EventSource {
   droppedDatagrams = 0;
   /** True once closed. */
   closed = false;
+  #nextDepartAt: Instant = 0;
   readonly #host: UdpHost;
   readonly #queue: DatagramQueue;
   #error: SocketErrorKind = SocketErrorKind.None;
@@ -95,15 +99,25 @@ export class UdpSocket implements EventSource {
    * @param remote where to, of the socket's family
    * @param port where to, 1 to 65,535
    * @param now the time
+   * @param departAt earliest departure (as SO_TXTIME), by default at once; the scheduler drops what lies beyond its horizon
    * @returns `None`, or why it was not sent: `MessageTooLong` (nothing is fragmented: MTU − 28 bytes over IPv4, − 48 over
    * IPv6), `HostUnreachable`, `AddrNotAvailable` (no own address of the family), `NoBufferSpace`, `BadResource` (closed)
    * @throws {TypeError} for an address of the other family
    * @throws {RangeError} for a port out of range
    */
-  send(bytes: Uint8Array, remote: IpAddr, port: number, now: Instant): SocketErrorKind {
+  send(bytes: Uint8Array, remote: IpAddr, port: number, now: Instant, departAt: Instant = 0): SocketErrorKind {
     this.#check(remote, port);
     if (this.closed) return SocketErrorKind.BadResource;
-    return this.#host.sendDatagram(this, bytes, remote, port, now);
+    const rate = this.maxPacingRateBytesPerSec;
+    if (rate === Infinity) return this.#host.sendDatagram(this, bytes, remote, port, departAt, now);
+    const stamp = Math.max(now, departAt, this.#nextDepartAt);
+    const error = this.#host.sendDatagram(this, bytes, remote, port, stamp, now);
+    if (error === SocketErrorKind.None) {
+      // At most half of a gap is made up for, as in TCP.
+      const gap = bytes.length / rate * SECOND;
+      this.#nextDepartAt = stamp + Math.round(gap - Math.min(gap / 2, stamp - this.#nextDepartAt));
+    }
+    return error;
   }
 
   /**

@@ -8,11 +8,11 @@
  */
 
 import { createSocket } from "node:dgram";
-import { parseArgs } from "@std/cli/parse-args";
 import { parseNetem } from "../impair/parse.ts";
-import { type Command, UsageError } from "./command.ts";
+import { type Command, messageOf, UsageError } from "./command.ts";
 import type { PeerEvent, PeerSettings } from "./demo_peer.ts";
 import { type DemoReport, formatDemoReport, type PeerSummary, type RttSummary } from "./demo_report.ts";
+import { Flags, type FlagSpecs, formatFlags } from "./flags.ts";
 import { JsonLineWriter, readJsonLines } from "./json_lines.ts";
 import { Progress } from "./terminal.ts";
 
@@ -24,24 +24,29 @@ const PING_INTERVAL_MS = 200;
 /** The demo is stopped after so long, whatever happens. */
 const LIMIT_SECONDS = 19;
 
-const HELP = `Usage: culvert demo [--json] [--seed N] [--impair TEXT] [-6]
+const FLAGS: FlagSpecs = {
+  json: { help: "print one JSON object instead of the table" },
+  seed: { value: "N", help: "seed of all randomness (default 1)" },
+  impair: { value: "TEXT", help: `impairment each way in tc-netem's words (default "${IMPAIRMENT}")` },
+  "6": { help: "IPv6 inside the tunnel" },
+  pcap: { value: "FILE", help: "capture what each peer sees: NAME.pcapng becomes NAME.a.pcapng and NAME.b.pcapng" },
+};
+
+const HELP = `Usage: culvert demo [OPTIONS]
 
 Starts two peers as two processes on loopback UDP, with "${IMPAIRMENT}" each way between
 them: pings all through, a bulk transfer each way with every byte verified, then ${REQUESTS} one-byte requests. Ends within 20 s.
 
 Options:
-  --json         print one JSON object instead of the table
-  --seed N       seed of all randomness (default 1)
-  --impair TEXT  impairment each way in tc-netem's words (default "${IMPAIRMENT}")
-  -6             IPv6 inside the tunnel
-  --help         this text
+${formatFlags(FLAGS)}
 
 Examples:
   deno task demo
   deno task demo --json | jq .requests
   deno task demo --impair "delay 5ms rate 20mbit"
+  deno task demo --pcap demo.pcapng
 
-Permissions: --allow-net=127.0.0.1 --allow-run --allow-env=LOG_TOKENS,LOG_STREAM
+Permissions: --allow-net=127.0.0.1 --allow-run
 `;
 
 /** The command `demo`. */
@@ -67,7 +72,8 @@ export const demo: Command = {
       return aToB.verified && bToA.verified ? 0 : 1;
     } catch (error) {
       progress.clear();
-      console.error(`culvert demo: ${error instanceof Error ? error.message : error}`);
+      if (error instanceof UsageError) throw error;
+      console.error(`culvert: demo: ${messageOf(error)}`);
       return 1;
     } finally {
       clearTimeout(timer);
@@ -82,28 +88,30 @@ interface DemoOptions {
   seed: number;
   impairment: string;
   family: 4 | 6;
+  pcap: string | null;
 }
 
 function parseDemoArgs(args: string[]): DemoOptions {
-  const flags = parseArgs(args, {
-    boolean: ["json", "6"],
-    string: ["seed", "impair"],
-    unknown: (arg) => {
-      throw new UsageError(`demo: unknown argument "${arg}": expected --json, --seed, --impair or -6`);
-    },
-  });
-  const seedText = flags.seed ?? "1";
-  const seed = Number(seedText);
-  if (!/^\d+$/.test(seedText) || !Number.isSafeInteger(seed)) {
-    throw new UsageError(`demo: --seed "${seedText}": expected a whole number`);
-  }
-  const impairment = flags.impair ?? IMPAIRMENT;
+  const flags = new Flags({ command: "demo", flags: FLAGS }, args);
+  const impairment = flags.text("impair") ?? IMPAIRMENT;
   try {
     parseNetem(impairment);
   } catch (error) {
-    throw new UsageError(`demo: --impair: ${(error as Error).message}`);
+    throw flags.fault(`--impair: found ${JSON.stringify(impairment)}: ${messageOf(error)}`);
   }
-  return { json: flags.json, seed, impairment, family: flags["6"] ? 6 : 4 };
+  return {
+    json: flags.has("json"),
+    seed: flags.integer("seed", 0, Number.MAX_SAFE_INTEGER - 2, 1),
+    impairment,
+    family: flags.has("6") ? 6 : 4,
+    pcap: flags.text("pcap") ?? null,
+  };
+}
+
+/** The capture of one peer: `demo.pcapng` becomes `demo.a.pcapng`. */
+function captureOf(role: "a" | "b", path: string): string {
+  const match = /^(.*?)(\.[^./\\]*)?$/s.exec(path)!;
+  return `${match[1]}.${role}${match[2] ?? ""}`;
 }
 
 /** A child process and what it says. */
@@ -119,8 +127,9 @@ class PeerProcess {
 
   constructor(name: "a" | "b", settings: PeerSettings) {
     this.name = name;
+    const write = settings.pcap === null ? [] : [`--allow-write=${settings.pcap}`];
     this.#child = new Deno.Command(Deno.execPath(), {
-      args: ["run", "--quiet", "--allow-net=127.0.0.1", "--allow-env=LOG_TOKENS,LOG_STREAM", mainModule(), "demo-peer"],
+      args: ["run", "--quiet", "--allow-net=127.0.0.1", ...write, mainModule(), "demo-peer"],
       stdin: "piped",
       stdout: "piped",
       stderr: "inherit",
@@ -203,6 +212,7 @@ async function startPeers(options: DemoOptions): Promise<{ a: PeerProcess; b: Pe
     requests: REQUESTS,
     connections: CONNECTIONS,
     pingIntervalMs: PING_INTERVAL_MS,
+    pcap: options.pcap === null ? null : captureOf(role, options.pcap),
   });
   return { a: new PeerProcess("a", settings("a")), b: new PeerProcess("b", settings("b")) };
 }
@@ -214,7 +224,10 @@ async function conduct(
 ): Promise<DemoReport> {
   const { a, b } = peers;
   progress.show("starting two peers");
-  await Promise.all([a.wait("ready"), b.wait("ready")]);
+  const refuse = (event: PeerEvent): void => {
+    if (event.event === "unwritable") throw new UsageError(`demo: --pcap: ${event.text}`);
+  };
+  await Promise.all([a.wait("ready", refuse), b.wait("ready", refuse)]);
   a.say("start", "running the demo");
   b.say(null, "serving the demo");
   const client = await Promise.race([

@@ -11,9 +11,12 @@
  */
 
 import { MILLISECOND, toMilliseconds } from "../base/time.ts";
+import { CaptureFile } from "../runtime/capture_file.ts";
 import { type Host, openHost } from "../runtime/open_host.ts";
 import type { TcpConn } from "../socket/tcp_conn.ts";
 import { BULK_CHUNK_BYTES, BulkPattern } from "./bulk_pattern.ts";
+import { messageOf } from "./command.ts";
+import { delay, writeAll } from "./conn_io.ts";
 import { addRetransmits, type BulkSummary, noRetransmits, type PeerSummary, type RttSummary } from "./demo_report.ts";
 import { summarizeRtts } from "./demo_report.ts";
 import { JsonLineWriter, readJsonLines } from "./json_lines.ts";
@@ -44,11 +47,14 @@ export interface PeerSettings {
   connections: number;
   /** Time between pings in milliseconds. */
   pingIntervalMs: number;
+  /** File to capture into, or `null`. */
+  pcap: string | null;
 }
 
 /** What a peer tells its parent. */
 export type PeerEvent =
   | { event: "ready" }
+  | { event: "unwritable"; text: string }
   | { event: "progress"; text: string }
   | { event: "client"; ping: RttSummary; requests: RttSummary }
   | { event: "summary"; summary: PeerSummary };
@@ -66,7 +72,15 @@ export async function runDemoPeer(): Promise<number> {
   if (first.done) return 1;
   const settings = first.value as PeerSettings;
   const out = new JsonLineWriter(Deno.stdout.writable);
-  const peer = await Peer.open(settings, (event) => out.write(event));
+  let capture: CaptureFile | null = null;
+  try {
+    if (settings.pcap !== null) capture = CaptureFile.open(settings.pcap);
+  } catch (error) {
+    const text = `found ${JSON.stringify(settings.pcap)}, expected a file that can be written (${messageOf(error)})`;
+    await out.write({ event: "unwritable", text });
+    return 2;
+  }
+  const peer = await Peer.open(settings, capture, (event) => out.write(event));
   await out.write({ event: "ready" });
   for await (const line of lines) {
     if (line === "start") await peer.runClient();
@@ -81,6 +95,7 @@ export async function runDemoPeer(): Promise<number> {
 class Peer {
   readonly #settings: PeerSettings;
   readonly #host: Host;
+  readonly #capture: CaptureFile | null;
   readonly #emit: (event: PeerEvent) => Promise<void>;
   readonly #pattern: BulkPattern;
   readonly #remote: string;
@@ -90,15 +105,26 @@ class Peer {
   /** Bytes received so far by the bulk transfer, for progress. */
   #bulkBytes = 0;
 
-  private constructor(settings: PeerSettings, host: Host, emit: (event: PeerEvent) => Promise<void>) {
+  private constructor(
+    settings: PeerSettings,
+    host: Host,
+    capture: CaptureFile | null,
+    emit: (event: PeerEvent) => Promise<void>,
+  ) {
     this.#settings = settings;
     this.#host = host;
+    this.#capture = capture;
+    host.capture(capture);
     this.#emit = emit;
     this.#pattern = new BulkPattern(settings.seed);
     this.#remote = demoAddress(settings.role === "a" ? "b" : "a", settings.family);
   }
 
-  static async open(settings: PeerSettings, emit: (event: PeerEvent) => Promise<void>): Promise<Peer> {
+  static async open(
+    settings: PeerSettings,
+    capture: CaptureFile | null,
+    emit: (event: PeerEvent) => Promise<void>,
+  ): Promise<Peer> {
     const { role, family } = settings;
     const other = role === "a" ? "b" : "a";
     const host = await openHost({
@@ -112,7 +138,7 @@ class Peer {
       }],
       seed: settings.seed + (role === "a" ? 1 : 2),
     });
-    const peer = new Peer(settings, host, emit);
+    const peer = new Peer(settings, host, capture, emit);
     if (role === "b") peer.#serve();
     return peer;
   }
@@ -270,14 +296,7 @@ class Peer {
   async finish(): Promise<PeerSummary> {
     const { drops } = this.#host.inspect() as { drops: Record<string, number> };
     await this.#host.close();
+    await this.#capture?.close();
     return { drops, retransmits: this.#retransmits, sender: this.#sender, received: this.#received };
   }
-}
-
-async function writeAll(conn: TcpConn, bytes: Uint8Array): Promise<void> {
-  for (let at = 0; at < bytes.length;) at += await conn.write(bytes.subarray(at));
-}
-
-function delay(milliseconds: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }

@@ -8,11 +8,16 @@
  * @module
  */
 
-import { type Command, UsageError } from "./command.ts";
+import { nearest } from "../stack/config_faults.ts";
+import { type Command, Failure, inOneLine, UsageError } from "./command.ts";
 import { demo } from "./demo.ts";
 import { runDemoPeer } from "./demo_peer.ts";
+import { perf } from "./perf.ts";
+import { ping } from "./ping.ts";
+import { rpc } from "./rpc.ts";
+import { up } from "./up.ts";
 
-const COMMANDS: readonly Command[] = [demo];
+const COMMANDS: readonly Command[] = [up, ping, perf, rpc, demo];
 
 /** Used by `demo` for the processes it starts; not for people. */
 const INTERNAL: ReadonlyMap<string, () => Promise<number>> = new Map([["demo-peer", runDemoPeer]]);
@@ -47,9 +52,10 @@ export async function main(args: readonly string[]): Promise<number> {
     if (internal !== undefined) return await internal();
     const command = COMMANDS.find((c) => c.name === name);
     if (command === undefined) {
-      throw new UsageError(
-        `no command "${name}": expected one of ${COMMANDS.map((c) => c.name).join(", ")}, or --help`,
-      );
+      const names = COMMANDS.map((c) => c.name);
+      const near = nearest(name, names);
+      const hint = near === null ? `expected one of ${names.join(", ")}, or --help` : `did you mean "${near}"?`;
+      throw new UsageError(`no command "${name}": ${hint}`);
     }
     if (rest.includes("--help") || rest.includes("-h")) {
       console.log(command.help);
@@ -57,9 +63,15 @@ export async function main(args: readonly string[]): Promise<number> {
     }
     return await command.run(rest);
   } catch (error) {
-    if (!(error instanceof UsageError)) throw error;
-    console.error(`culvert: ${error.message}`);
-    return 2;
+    const code = error instanceof UsageError ? 2 : error instanceof Failure ? 1 : undefined;
+    if (code === undefined) throw error;
+    const message = inOneLine((error as Error).message);
+    console.error(`culvert: ${message}`);
+    // A script gets an object also if there is no result.
+    if (code === 1 && rest.some((arg) => arg === "--json" || arg === "-J")) {
+      console.log(JSON.stringify({ error: message }));
+    }
+    return code;
   }
 }
 

@@ -76,7 +76,11 @@ export class PcapngClock {
   readonly #originHigh: number;
   readonly #originLow: number;
 
-  /** @param originMilliseconds when instant 0 was, in milliseconds since 1970; fractions count */
+  /**
+   * Makes a clock.
+   *
+   * @param originMilliseconds when instant 0 was, in milliseconds since 1970; fractions count
+   */
   constructor(originMilliseconds: number) {
     const whole = Math.floor(originMilliseconds);
     const rest = Math.round((originMilliseconds - whole) * MILLISECOND);

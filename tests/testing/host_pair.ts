@@ -1,16 +1,29 @@
 /**
- * Two hosts in one process, peers of each other, for tests of sockets and of what stands on them.
+ * Two hosts in one process, peers of each other, for tests of sockets and of what stands on them; over ports in memory,
+ * over `node:dgram`, or over the Linux port.
  *
  * @module
  */
 
 import { createSocket } from "node:dgram";
 import { assertEquals } from "@std/assert";
+import { acquireLibc } from "../../src/runtime/linux/libc.ts";
 import { MemoryNetwork } from "../../src/runtime/memory_port.ts";
 import { type Host, openHost, openHostOver } from "../../src/runtime/open_host.ts";
 
 /** IP versions that tests are run in. */
 export const FAMILIES: readonly (4 | 6)[] = [4, 6];
+
+/** The ports of the system that a test can be run over. */
+export type SystemPort = "dgram" | "linux";
+
+/** Why the Linux port cannot be used here; empty if it can. */
+export const NO_LINUX_PORT: string = (() => {
+  const libc = acquireLibc();
+  if (typeof libc === "string") return libc;
+  libc.release();
+  return "";
+})();
 
 /** How the hosts differ from the plainest. */
 export interface PairOptions {
@@ -18,6 +31,8 @@ export interface PairOptions {
   impair?: string;
   /** Real sockets on the loopback of this family instead of ports in memory. */
   sockets?: 4 | 6;
+  /** What the real sockets are used by. Default `"dgram"`. */
+  port?: SystemPort;
   /** Further options of both hosts. */
   host?: Record<string, unknown>;
 }
@@ -59,6 +74,7 @@ export async function openPair(options: PairOptions = {}): Promise<HostPair> {
         ...(options.impair === undefined ? {} : { impair: { out: options.impair } }),
       }],
       seed: Number(own),
+      port: options.port ?? "dgram" as const,
       ...options.host,
     };
     if (options.sockets !== undefined) return openHost(config);
@@ -75,6 +91,25 @@ export async function openPair(options: PairOptions = {}): Promise<HostPair> {
       await Promise.all([a.close(), b.close()]);
     },
   };
+}
+
+/** Opens a pair as {@linkcode openPair} does. */
+export type OpenPair = (options?: PairOptions) => Promise<HostPair>;
+
+/** A test of a pair, run over ports in memory (or `node:dgram` where it asks for sockets) and over the Linux port. */
+export function pairTest(name: string, body: (openPair: OpenPair) => Promise<void>): void {
+  Deno.test(name, () => body(openPair));
+  Deno.test({
+    name: `${name} [linux port]`,
+    ignore: NO_LINUX_PORT !== "",
+    fn: () => body((options) => openPair({ sockets: 4, ...options, port: "linux" })),
+  });
+}
+
+/** A test of hosts, run over each port of the system. */
+export function portTest(name: string, body: (port: SystemPort) => Promise<void>): void {
+  Deno.test(name, () => body("dgram"));
+  Deno.test({ name: `${name} [linux port]`, ignore: NO_LINUX_PORT !== "", fn: () => body("linux") });
 }
 
 /** A pattern that shows any byte that is lost, doubled or out of place. */

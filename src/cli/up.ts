@@ -1,0 +1,166 @@
+/**
+ * `culvert up`: a host that stays until it is told to end.
+ *
+ * @module
+ */
+
+import type { Host, HostInspection } from "../runtime/host.ts";
+import { formatNetem } from "../impair/parse.ts";
+import { formatEndpoint, type HostConfig, type PeerConfig } from "../stack/options.ts";
+import type { Command } from "./command.ts";
+import { failureOf } from "./failure.ts";
+import { Flags, type FlagSpecs, formatFlags } from "./flags.ts";
+import { HOST_FLAGS, HOST_HELP, permissionHelp, planHost } from "./host_flags.ts";
+import { Interrupt } from "./interrupt.ts";
+import { SERVICE_NAMES, type Services, startServices } from "./services.ts";
+import { bold, Progress, table } from "./terminal.ts";
+
+const FLAGS: FlagSpecs = {
+  check: { help: "only check the host, then end" },
+  json: { help: "print a JSON object when the host is up, and another with all counters at the end" },
+};
+
+const HELP = `Usage: culvert up [OPTIONS] FILE
+       culvert up [OPTIONS] HOST
+
+Opens a host from a YAML file and stays until SIGINT or SIGTERM; then closes everything in order and prints counters.
+The host answers pings, forwards if it is told to, and offers the services that the file names.
+
+Options:
+${formatFlags(FLAGS)}
+
+${HOST_HELP}
+
+A file (all keys but address may be left out; those of openHost, and services):
+  address: [10.7.0.2/24, fd07::2/64]
+  listen: 127.0.0.1:7002
+  peers:
+    - name: a
+      endpoint: 127.0.0.1:7001
+      allowed: [10.7.0.1, fd07::1]
+      impair: { out: delay 20ms 2ms loss 0.5% rate 50mbit, in: delay 5ms }
+  routes:
+    - { to: 10.9.0.0/16, via: a }
+  forward: false
+  mtu: 1472
+  encapsulation: raw            # or vxlan-gpe, or { kind: vxlan-gpe, vni: 42 }
+  qdisc: { kind: fq, flowLimit: 100 }
+  congestion: reno
+  seed: 1
+  services: { echo: 7, discard: 9, perf: 5201, rpc: 5202 }
+
+Examples:
+  culvert up b.yaml
+  culvert up --check b.yaml
+  culvert up b.yaml --pcap b.pcapng --impair "delay 50ms loss 2%"
+  culvert up --address 10.7.0.2/24 --listen 127.0.0.1:7002 --peer a=127.0.0.1:7001,10.7.0.1
+
+${permissionHelp()}
+  deno run --allow-net=127.0.0.1 --allow-read=b.yaml --allow-env=LOG_TOKENS,LOG_STREAM jsr:@culvert/culvert/cli up b.yaml
+`;
+
+/** The command `up`. */
+export const up: Command = {
+  name: "up",
+  summary: "a host from a YAML file, until it is told to end",
+  help: HELP,
+  async run(args) {
+    const flags = new Flags({ command: "up", flags: { ...FLAGS, ...HOST_FLAGS }, words: ["FILE"] }, args);
+    const [file] = flags.words;
+    const plan = await planHost(flags, file);
+    const isJson = flags.has("json");
+    if (flags.has("check")) {
+      const { addresses, peers } = plan.config;
+      const what = { valid: true, addresses: addresses.map(String), peers: peers.map(({ name }) => name) };
+      const name = file ?? flags.text("config") ?? "the host";
+      console.log(
+        isJson ? JSON.stringify(what) : `${name} is valid: ${what.addresses.join(", ")}, ${peers.length} peers`,
+      );
+      return 0;
+    }
+    using interrupt = new Interrupt();
+    const cli = await plan.open();
+    const { host } = cli;
+    const progress = new Progress(!Deno.stderr.isTerminal());
+    const ticker = setInterval(() => progress.show(progressLine(host)), 1000);
+    let last: HostInspection;
+    try {
+      startServices(host, plan.services);
+      console.log(isJson ? JSON.stringify(upJson(host, plan.services)) : describe(host, plan.config, plan.services));
+      await Promise.race([interrupt.wait(), host.closed]);
+    } catch (error) {
+      throw failureOf("up", error);
+    } finally {
+      clearInterval(ticker);
+      progress.clear();
+      await cli.close();
+      last = host.inspect();
+    }
+    console.log(isJson ? JSON.stringify({ event: "closed", ...last }) : formatCounters(last));
+    return 0;
+  },
+};
+
+function upJson(host: Host, services: Services): Record<string, unknown> {
+  return {
+    event: "up",
+    pid: Deno.pid,
+    addresses: host.addresses,
+    endpoints: host.endpoints.map(endpointText),
+    peers: host.inspect().interfaces.map(({ name, endpoint, allowed, mtu }) => ({ name, endpoint, allowed, mtu })),
+    services,
+  };
+}
+
+function endpointText({ hostname, port }: { hostname: string; port: number }): string {
+  return hostname.includes(":") ? `[${hostname}]:${port}` : `${hostname}:${port}`;
+}
+
+function describe(host: Host, config: HostConfig, services: Services): string {
+  const rows: string[][] = [["address", host.addresses.join(", ")]];
+  for (const endpoint of host.endpoints) rows.push(["listening", `UDP ${endpointText(endpoint)}`]);
+  for (const peer of config.peers) rows.push([`peer ${peer.name}`, describePeer(peer)]);
+  for (const { to, via, metric } of config.routes) rows.push(["route", `${to} via ${via} metric ${metric}`]);
+  if (config.forward) rows.push(["forwarding", "on"]);
+  for (const name of SERVICE_NAMES) {
+    if (services[name] !== undefined) rows.push([`service ${name}`, `port ${services[name]}`]);
+  }
+  const width = Math.max(...rows.map(([name]) => name!.length));
+  return `${rows.map(([name, text]) => `${bold(name!.padEnd(width))}  ${text}`).join("\n")}\nup; SIGINT ends it`;
+}
+
+function describePeer({ endpoint, allowed, mtu, impair }: PeerConfig): string {
+  const where = endpoint === null ? "nowhere" : formatEndpoint(endpoint.address, endpoint.port);
+  const out = impair.out === null ? "" : `  out: ${formatNetem(impair.out)}`;
+  const into = impair.in === null ? "" : `  in: ${formatNetem(impair.in)}`;
+  return `${where}  ${allowed.join(", ")}  mtu ${mtu}${out}${into}`;
+}
+
+function sumOf(counts: Record<string, number>): number {
+  return Object.values(counts).reduce((sum, n) => sum + n, 0);
+}
+
+function progressLine(host: Host): string {
+  const { time, interfaces, drops, tcp } = host.inspect();
+  const into = interfaces.reduce((sum, { packetsIn }) => sum + packetsIn, 0);
+  const out = interfaces.reduce((sum, { packetsOut }) => sum + packetsOut, 0);
+  return `up ${Math.floor(time / 1000)} s  ${into} packets in  ${out} out  ${
+    sumOf(drops)
+  } dropped  ${tcp.length} connections`;
+}
+
+function formatCounters(last: HostInspection): string {
+  const rows = [[bold("peer"), "packets in", "bytes in", "packets out", "bytes out", "not let in"]];
+  for (const i of last.interfaces) {
+    rows.push([i.name, `${i.packetsIn}`, `${i.bytesIn}`, `${i.packetsOut}`, `${i.bytesOut}`, `${sumOf(i.drops)}`]);
+  }
+  const drops = Object.entries(last.drops).map(([reason, n]) => `${reason} ${n}`).join(", ") || "none";
+  const { sent, limited } = last.icmpErrors;
+  return [
+    "",
+    table(rows),
+    "",
+    `${bold("drops")}  ${drops}`,
+    `${bold("forwarded")}  ${last.forwarded}   ${bold("ICMP errors")}  ${sent} sent, ${limited} held back`,
+  ].join("\n");
+}

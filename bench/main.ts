@@ -16,6 +16,7 @@
 
 import { parseArgs } from "@std/cli/parse-args";
 import type { Bench, Figure } from "./bench.ts";
+import * as fq from "./fq.ts";
 import * as inProcess from "./in_process.ts";
 import * as limits from "./limits.ts";
 import * as simulation from "./simulation.ts";
@@ -25,12 +26,14 @@ const BENCHES: readonly Bench[] = [
   inProcess.bulk,
   inProcess.requests,
   inProcess.connections,
-  twoProcesses.bulk,
-  twoProcesses.requests,
-  twoProcesses.connections,
+  ...twoProcesses.benches,
   simulation.packets,
+  ...fq.busy,
+  ...fq.paced,
+  fq.heap,
   limits.bytes,
   limits.udp,
+  ...(Deno.build.os === "linux" ? [limits.trains] : []),
 ];
 
 function refuse(message: string): never {
@@ -67,8 +70,8 @@ async function main(): Promise<void> {
     return;
   }
   if (flags.serve !== undefined) {
-    const [own, other] = flags.serve.split(",");
-    return await twoProcesses.serve(own!, other!);
+    const [port, own, other] = flags.serve.split(",");
+    return await twoProcesses.serve(port!, own!, other!);
   }
   const seconds = positive("seconds", flags.seconds);
   const runs = Math.round(positive("runs", flags.runs));

@@ -1,5 +1,6 @@
 /**
- * Two processes over loopback UDP, with the sockets that a program would use: bulk, requests and connections.
+ * Two processes over loopback UDP, with the sockets that a program would use: bulk, requests and connections, over
+ * `node:dgram` and over Linux's own calls by FFI.
  *
  * The measuring process starts the other one, which echoes, discards or accepts.
  *
@@ -13,8 +14,17 @@ import type { Bench } from "./bench.ts";
 const ECHO = 7;
 const DISCARD = 9;
 
-function open(own: 1 | 2, listen: string, endpoint: string): Promise<Host> {
+/** The ports that are measured: what is behind the name of a figure, and by what datagrams go. */
+const PORTS = {
+  dgram: { suffix: "", by: "node:dgram" },
+  linux: { suffix: " (FFI)", by: "Linux's own calls" },
+} as const;
+
+type PortKind = keyof typeof PORTS;
+
+function open(port: PortKind, own: 1 | 2, listen: string, endpoint: string): Promise<Host> {
   return openHost({
+    port,
     address: `10.0.0.${own}/24`,
     listen,
     peers: [{ name: "other", endpoint, allowed: `10.0.0.${3 - own}` }],
@@ -22,9 +32,9 @@ function open(own: 1 | 2, listen: string, endpoint: string): Promise<Host> {
   });
 }
 
-/** The other process; its first argument is the port it listens on, its second the port of the measuring one. */
-export async function serve(ownPort: string, otherPort: string): Promise<void> {
-  const host = await open(2, `127.0.0.1:${ownPort}`, `127.0.0.1:${otherPort}`);
+/** The other process: the kind of its port, the number that it listens on, and that of the measuring one. */
+export async function serve(port: string, ownPort: string, otherPort: string): Promise<void> {
+  const host = await open(port as PortKind, 2, `127.0.0.1:${ownPort}`, `127.0.0.1:${otherPort}`);
   const accept = async (port: number, handle: (conn: TcpConn) => Promise<void>): Promise<void> => {
     for await (const conn of host.listen({ port })) handle(conn).catch(() => {}).finally(() => conn.close());
   };
@@ -43,7 +53,7 @@ export async function serve(ownPort: string, otherPort: string): Promise<void> {
   Deno.exit(0);
 }
 
-async function withServer<T>(measure: (host: Host) => Promise<T>): Promise<T> {
+async function withServer<T>(port: PortKind, measure: (host: Host) => Promise<T>): Promise<T> {
   const base = 20000 + Deno.pid % 20000;
   const child = new Deno.Command(Deno.execPath(), {
     args: [
@@ -52,7 +62,7 @@ async function withServer<T>(measure: (host: Host) => Promise<T>): Promise<T> {
       "--allow-all",
       new URL("./main.ts", import.meta.url).href,
       "--serve",
-      `${base},${base + 1}`,
+      `${port},${base},${base + 1}`,
     ],
     stdin: "piped",
     stdout: "piped",
@@ -61,7 +71,7 @@ async function withServer<T>(measure: (host: Host) => Promise<T>): Promise<T> {
   try {
     const reader = child.stdout.getReader();
     await reader.read();
-    const host = await open(1, `127.0.0.1:${base + 1}`, `127.0.0.1:${base}`);
+    const host = await open(port, 1, `127.0.0.1:${base + 1}`, `127.0.0.1:${base}`);
     try {
       return await measure(host);
     } finally {
@@ -87,55 +97,65 @@ async function asyncRate(seconds: number, work: () => Promise<number>): Promise<
 }
 
 /** One flow of bulk data. */
-export const bulk: Bench = {
-  name: "UDP bulk",
-  what: "one flow between two processes over loopback UDP, by read and write",
-  unit: "Gbit/s",
-  run: (seconds) =>
-    withServer(async (host) => {
-      using conn = await host.connect({ hostname: "10.0.0.2", port: DISCARD });
-      const out = new Uint8Array(65536).fill(0x55);
-      let acked = 0;
-      const bytesPerSec = await asyncRate(seconds, async () => {
-        await conn.write(out);
-        const { bytesAcked } = conn.info();
-        const more = bytesAcked - acked;
-        acked = bytesAcked;
-        return more;
-      });
-      conn.abort();
-      return bytesPerSec * 8 / 1e9;
-    }),
-};
+function bulk(port: PortKind): Bench {
+  return {
+    name: `UDP bulk${PORTS[port].suffix}`,
+    what: `one flow between two processes over loopback UDP by ${PORTS[port].by}`,
+    unit: "Gbit/s",
+    run: (seconds) =>
+      withServer(port, async (host) => {
+        using conn = await host.connect({ hostname: "10.0.0.2", port: DISCARD });
+        const out = new Uint8Array(65536).fill(0x55);
+        let acked = 0;
+        const bytesPerSec = await asyncRate(seconds, async () => {
+          await conn.write(out);
+          const { bytesAcked } = conn.info();
+          const more = bytesAcked - acked;
+          acked = bytesAcked;
+          return more;
+        });
+        conn.abort();
+        return bytesPerSec * 8 / 1e9;
+      }),
+  };
+}
 
 /** One-byte requests, one at a time. */
-export const requests: Bench = {
-  name: "UDP requests",
-  what: "one byte there and back between two processes over loopback UDP",
-  unit: "1/s",
-  run: (seconds) =>
-    withServer(async (host) => {
-      using conn = await host.connect({ hostname: "10.0.0.2", port: ECHO });
-      const byte = new Uint8Array(1);
-      return await asyncRate(seconds, async () => {
-        await conn.write(byte);
-        return await conn.read(byte) ?? 0;
-      });
-    }),
-};
+function requests(port: PortKind): Bench {
+  return {
+    name: `UDP requests${PORTS[port].suffix}`,
+    what: `one byte there and back between two processes over loopback UDP by ${PORTS[port].by}`,
+    unit: "1/s",
+    run: (seconds) =>
+      withServer(port, async (host) => {
+        using conn = await host.connect({ hostname: "10.0.0.2", port: ECHO });
+        const byte = new Uint8Array(1);
+        return await asyncRate(seconds, async () => {
+          await conn.write(byte);
+          return await conn.read(byte) ?? 0;
+        });
+      }),
+  };
+}
 
 /** Connections opened and closed by both sides, TIME-WAIT 1 ms. */
-export const connections: Bench = {
-  name: "UDP connections",
-  what: "handshake, close by both sides, between two processes over loopback UDP",
-  unit: "1/s",
-  run: (seconds) =>
-    withServer((host) =>
-      asyncRate(seconds, async () => {
-        using conn = await host.connect({ hostname: "10.0.0.2", port: DISCARD });
-        await conn.closeWrite();
-        await conn.read(new Uint8Array(1));
-        return 1;
-      })
-    ),
-};
+function connections(port: PortKind): Bench {
+  return {
+    name: `UDP connections${PORTS[port].suffix}`,
+    what: `handshake, close by both sides, between two processes over loopback UDP by ${PORTS[port].by}`,
+    unit: "1/s",
+    run: (seconds) =>
+      withServer(port, (host) =>
+        asyncRate(seconds, async () => {
+          using conn = await host.connect({ hostname: "10.0.0.2", port: DISCARD });
+          await conn.closeWrite();
+          await conn.read(new Uint8Array(1));
+          return 1;
+        })),
+  };
+}
+
+/** All of them, over each port that the system has. */
+export const benches: readonly Bench[] = [bulk, requests, connections].flatMap((bench) =>
+  Deno.build.os === "linux" ? [bench("dgram"), bench("linux")] : [bench("dgram")]
+);

@@ -36,6 +36,8 @@ export enum DropReason {
   BadEncapsulation,
   /** The datagram came from an endpoint that is no peer. */
   UnknownPeer,
+  /** Congestion was marked outside the tunnel on a packet whose transport knows no ECN (RFC 6040). */
+  CeNotEct,
   /** The inner source address is not among the peer's allowed prefixes. */
   SourceNotAllowed,
   /** Source or destination that no packet on a wire may have (loopback, multicast or unspecified source, …). */

@@ -42,11 +42,13 @@ export class Packet {
   /** Flow id for the queueing discipline: even for a local connection, odd for a hash. */
   flow: number;
   /** Earliest departure time; 0 for "as soon as possible". */
-  departAt: Instant;
+  departAt: Instant = NEVER;
   /** When the stage that holds it may let it go. */
-  releaseAt: Instant;
+  releaseAt: Instant = NEVER;
   /** Order of arrival in a stage, to break ties. */
   order: number;
+  /** Traffic class (TOS) of the header outside the tunnel: as it was read, or as it is to be written; 0 if unknown. */
+  outerTrafficClass: number;
   /** True for a copy that the impairment made. */
   duplicate: boolean;
   /** The next packet of the list it is in. */
@@ -66,6 +68,7 @@ export class Packet {
     this.departAt = NEVER;
     this.releaseAt = NEVER;
     this.order = 0;
+    this.outerTrafficClass = 0;
     this.duplicate = false;
     this.next = null;
     this.free = true;
@@ -87,6 +90,7 @@ export class Packet {
     this.departAt = 0;
     this.releaseAt = 0;
     this.order = 0;
+    this.outerTrafficClass = 0;
     this.duplicate = false;
     this.next = null;
   }
@@ -102,6 +106,7 @@ export class Packet {
     this.departAt = other.departAt;
     this.releaseAt = other.releaseAt;
     this.order = 0;
+    this.outerTrafficClass = other.outerTrafficClass;
     this.duplicate = other.duplicate;
     this.next = null;
   }

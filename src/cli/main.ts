@@ -12,12 +12,13 @@ import { nearest } from "../stack/config_faults.ts";
 import { type Command, Failure, inOneLine, UsageError } from "./command.ts";
 import { demo } from "./demo.ts";
 import { runDemoPeer } from "./demo_peer.ts";
+import { lab } from "./lab.ts";
 import { perf } from "./perf.ts";
 import { ping } from "./ping.ts";
 import { rpc } from "./rpc.ts";
 import { up } from "./up.ts";
 
-const COMMANDS: readonly Command[] = [up, ping, perf, rpc, demo];
+const COMMANDS: readonly Command[] = [up, ping, perf, rpc, demo, lab];
 
 /** Used by `demo` for the processes it starts; not for people. */
 const INTERNAL: ReadonlyMap<string, () => Promise<number>> = new Map([["demo-peer", runDemoPeer]]);

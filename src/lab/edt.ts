@@ -3,7 +3,7 @@
  *
  * ```text
  *   part 1:  one bulk flow, paced at 24 Mbit/s of payload ───── 0.05 ms each way
- *   part 2:  eight paced bulk flows of 10 Mbit/s + requests ─── 100 Mbit/s, 0.05 ms each way
+ *   part 2:  eight paced bulk flows of 10 Mbit/s + requests ─── FQ at 100 Mbit/s, 0.05 ms each way
  * ```
  *
  * With `qdisc` the round-trip time counts from the hand-over to the queueing discipline, which lets a quantum through and
@@ -32,6 +32,9 @@ export const EDT_RATE_BYTES_PER_SEC = 3_000_000;
 
 /** One-way delay of the path. */
 const ONE_WAY: Duration = 50 * MICROSECOND;
+
+/** Rate of the host's link in part 2: the bottleneck, in front of which FQ queues. */
+const LINK_RATE = "100mbit";
 
 const BULK_PORT = 5001;
 const REQUEST_PORT = 7;
@@ -216,10 +219,15 @@ function requestTimes(pacing: PacingMode, seed: number, seconds: number, answerB
     nextAt: () => requester.nextAt(),
   };
   const tcp = { pacing };
-  const a = sim.addStack("a", { address: "10.0.0.1/24", peers: [{ name: "b", allowed: "10.0.0.2" }], tcp }, server);
+  const qdisc = { kind: "fq" as const, rate: LINK_RATE };
+  const a = sim.addStack("a", {
+    address: "10.0.0.1/24",
+    peers: [{ name: "b", allowed: "10.0.0.2" }],
+    tcp,
+    qdisc,
+  }, server);
   const b = sim.addStack("b", { address: "10.0.0.2/24", peers: [{ name: "a", allowed: "10.0.0.1" }], tcp }, onB);
-  const way = { delay: ONE_WAY, impair: "rate 100mbit" };
-  sim.link(["a", 1], ["b", 1], way, way);
+  sim.link(["a", 1], ["b", 1], { delay: ONE_WAY });
   b.tcp.listen(IpAddr.parse("10.0.0.2"), BULK_PORT);
   a.tcp.listen(IpAddr.parse("10.0.0.1"), REQUEST_PORT);
   for (let i = 0; i < BULK_FLOWS; i++) {

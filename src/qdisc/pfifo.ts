@@ -71,6 +71,12 @@ export class Pfifo implements Qdisc {
     return this.#find(flow)?.bytes ?? 0;
   }
 
+  /** Does nothing: a plain queue does not pace. */
+  setFlowRate(_flow: number, _rateBytesPerSec: number): void {}
+
+  /** Does nothing: a plain queue remembers nothing of a flow. */
+  resetFlow(_flow: number): void {}
+
   /** Takes `p`, or refuses it with `QdiscLimit`. */
   push(p: Packet, now: Instant): DropReason {
     if (this.#queue.packets >= this.#limit) {

@@ -20,16 +20,19 @@ import type { IpPrefix } from "../wire/ip_addr.ts";
 import { ipHeaderBytes } from "../wire/ip_header.ts";
 import { UDP_HEADER_BYTES } from "../wire/udp.ts";
 import { ConfigFaults, nearest, type PathStep } from "./config_faults.ts";
-import { parseShape, type ShapedHost, type ShapedImpair, type ShapedPeer } from "./config_schema.ts";
+import { FQ_RATES, parseShape, type ShapedHost, type ShapedImpair, type ShapedPeer } from "./config_schema.ts";
 import {
   ALLOWED_METRIC,
+  type EcnMode,
   type EncapsulationConfig,
   type Endpoint,
   formatEndpoint,
   type HostConfig,
   type ImpairConfig,
+  type LinuxPortConfig,
   type PeerConfig,
   type QdiscConfig,
+  type SleeperConfig,
 } from "./options.ts";
 
 /** MTU of the underlay, from which the MTU of the tunnel follows if none is given. */
@@ -59,6 +62,12 @@ export interface HostPeerOptions {
   mtu?: number;
   /** Its VXLAN network identifier (default that of the encapsulation). */
   vni?: number;
+  /**
+   * Whether the ECN field is shown outside the tunnel, where congestion can be marked in it: `"normal"`, or
+   * `"compatibility"` (default) unless it is known that the peer carries a mark back in, as Linux does, and this host
+   * with the port `"linux"` (RFC 6040). Needs the port `"linux"`.
+   */
+  ecn?: EcnMode;
   /** Impairments (default those of the host). */
   impair?: ImpairOption;
 }
@@ -69,6 +78,16 @@ export interface HostOptions {
   address: string | string[];
   /** Endpoints to bind, at most one of each family (default any port, for each family that a peer needs). */
   listen?: string | string[];
+  /**
+   * What sends and receives the datagrams: `"linux"` (the system's calls by FFI), `"deno"` (`Deno.listenDatagram`),
+   * `"dgram"` (`node:dgram`), or `"auto"` (default): the first of these that there is, `"linux"` only if FFI is granted.
+   */
+  port?: "auto" | "linux" | "deno" | "dgram" | ({ kind: "linux" } & LinuxPortConfig);
+  /**
+   * How to wait for a deadline: `"timeout"` (a timer), `"hop"` (a timer, then turns of the event loop), `"ppoll"` (in the
+   * kernel, by FFI), `"spin"` (as `"hop"`, at last without a pause). Default: what suits the port.
+   */
+  sleeper?: SleeperConfig;
   /** The peers (default none). */
   peers?: HostPeerOptions[];
   /** Routes beside those to what the peers are allowed: to a prefix, by the name of a peer. */
@@ -120,6 +139,8 @@ function complete(shaped: ShapedHost): HostConfig {
   return {
     addresses: shaped.address,
     listen: shaped.listen ?? [],
+    port: shaped.port ?? { kind: "auto" },
+    sleeper: shaped.sleeper ?? null,
     peers: (shaped.peers ?? []).map((peer, i) => completePeer(peer, i, shaped, encapsulation)),
     routes: (shaped.routes ?? []).map(({ to, via, metric }) => ({ to, via, metric: metric ?? 0 })),
     forward: shaped.forward ?? false,
@@ -138,8 +159,12 @@ function completeEncapsulation(shaped: ShapedHost): EncapsulationConfig {
 }
 
 function completeQdisc(shaped: ShapedHost): QdiscConfig {
-  const { kind, ...options } = shaped.qdisc ?? { kind: "fq" };
-  return { kind, options };
+  const { kind, maxrate, rate, lowRateThreshold, ...options } = shaped.qdisc ?? { kind: "fq" };
+  const rates = { maxrate, rate, lowRateThreshold };
+  const named = Object.entries(rates).flatMap(([name, value]) =>
+    value === undefined ? [] : [[FQ_RATES[name as keyof typeof rates], value]]
+  );
+  return { kind, options: { ...options, ...Object.fromEntries(named) } };
 }
 
 function completePeer(peer: ShapedPeer, i: number, host: ShapedHost, encapsulation: EncapsulationConfig): PeerConfig {
@@ -150,6 +175,7 @@ function completePeer(peer: ShapedPeer, i: number, host: ShapedHost, encapsulati
     allowed: peer.allowed,
     mtu: peer.mtu ?? host.mtu ?? tunnelMtu(endpoint, encapsulation),
     vni: peer.vni ?? (encapsulation.kind === "vxlan-gpe" ? encapsulation.vni : 0),
+    ecn: peer.ecn ?? "compatibility",
     impair: completeImpair(peer.impair, host.impair),
   };
 }

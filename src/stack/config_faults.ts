@@ -8,10 +8,34 @@
 /** A step of a path: a key or an index. */
 export type PathStep = PropertyKey;
 
+/** One fault. */
+export interface ConfigFault {
+  /** Where in what the user wrote. */
+  readonly path: readonly PathStep[];
+  /** What was found and what was expected. */
+  readonly text: string;
+  /** True if the key itself is wrong, not its value. */
+  readonly isKey: boolean;
+}
+
+/** A configuration that is not valid; the message has a line for each fault. */
+export class ConfigError extends TypeError {
+  /** The faults in the order in which they were found. */
+  readonly faults: readonly ConfigFault[];
+
+  /** Tells of at least one fault. */
+  constructor(faults: readonly ConfigFault[]) {
+    const n = faults.length;
+    const head = n === 1 ? "the host configuration has a fault" : `the host configuration has ${n} faults`;
+    super(`${head}:\n  ${faults.map(({ path, text }) => `${formatPath(path)}: ${text}`).join("\n  ")}`);
+    this.faults = faults;
+  }
+}
+
 /** Collects faults in `input`. */
 export class ConfigFaults {
   readonly #input: unknown;
-  readonly #lines: string[] = [];
+  readonly #faults: ConfigFault[] = [];
 
   /** Begins without faults. */
   constructor(input: unknown) {
@@ -20,29 +44,29 @@ export class ConfigFaults {
 
   /** Number of faults so far. */
   get count(): number {
-    return this.#lines.length;
+    return this.#faults.length;
   }
 
   /** The value at `path` is not what was expected: "an address like 10.7.0.1/24". */
   add(path: readonly PathStep[], expected: string): void {
     const { path: real, value } = locate(this.#input, path);
-    this.#lines.push(`${formatPath(real)}: found ${formatValue(value)}, expected ${expected}`);
+    this.#faults.push({ path: real, text: `found ${formatValue(value)}, expected ${expected}`, isKey: false });
   }
 
   /** There is no key `key` at `path`; `known` are those that there are. */
   addUnknownKey(path: readonly PathStep[], key: string, known: readonly string[]): void {
     const near = nearest(key, known);
     const hint = near === null ? `expected one of ${known.join(", ")}` : `did you mean "${near}"?`;
-    const dot = path.length === 0 ? "" : `${formatPath(locate(this.#input, path).path)}.`;
-    this.#lines.push(`${dot}${key}: unknown key, ${hint}`);
+    this.#faults.push({
+      path: [...locate(this.#input, path).path, key],
+      text: `unknown key, ${hint}`,
+      isKey: true,
+    });
   }
 
-  /** Throws if there is any fault. */
+  /** Throws a {@linkcode ConfigError} if there is any fault. */
   throwIfAny(): void {
-    const n = this.#lines.length;
-    if (n === 0) return;
-    const head = n === 1 ? "the host configuration has a fault" : `the host configuration has ${n} faults`;
-    throw new TypeError(`${head}:\n  ${this.#lines.join("\n  ")}`);
+    if (this.#faults.length > 0) throw new ConfigError(this.#faults);
   }
 }
 
@@ -62,7 +86,8 @@ function locate(input: unknown, path: readonly PathStep[]): { path: readonly Pat
   return { path: real, value };
 }
 
-function formatPath(path: readonly PathStep[]): string {
+/** A path as text: `peers[0].endpoint`. */
+export function formatPath(path: readonly PathStep[]): string {
   if (path.length === 0) return "(top)";
   let text = "";
   for (const step of path) {
@@ -73,7 +98,7 @@ function formatPath(path: readonly PathStep[]): string {
 }
 
 /** A value as text of one line, at most 60 characters. */
-function formatValue(value: unknown): string {
+export function formatValue(value: unknown): string {
   if (value === undefined) return "nothing";
   if (typeof value === "bigint") return `${value}n`;
   if (typeof value === "function" || typeof value === "symbol") return `a ${typeof value}`;

@@ -11,14 +11,16 @@ import { z } from "zod";
 import type { Duration } from "../base/time.ts";
 import { NETEM_DEFAULTS, type NetemConfig, netemConfig } from "../impair/config.ts";
 import { parseNetem } from "../impair/parse.ts";
-import { parseTime } from "../impair/units.ts";
+import { parseRate, parseTime } from "../impair/units.ts";
 import type { FqOptions } from "../qdisc/fq.ts";
+import { FQ_WEIGHT_MIN } from "../qdisc/fq_band.ts";
 import { CONGESTION_CONTROLS } from "../tcp/congestion/registry.ts";
 import { DEFAULT_TCP_OPTIONS, type TcpOptions } from "../tcp/options.ts";
+import { PACING_MODES, type PacingMode } from "../tcp/pacing.ts";
 import { DEFAULT_UDP_OPTIONS, type UdpOptions } from "../udp/udp.ts";
 import { IpAddr, IpInterface, IpPrefix } from "../wire/ip_addr.ts";
 import type { ConfigFaults } from "./config_faults.ts";
-import type { Endpoint } from "./options.ts";
+import type { EcnMode, Endpoint, PortConfig, SleeperConfig } from "./options.ts";
 
 /** Smallest MTU of an interface: what every IPv4 host can take (RFC 791). */
 export const MTU_MIN = 576;
@@ -78,6 +80,20 @@ function duration() {
     try {
       const time = typeof value === "string" ? parseTime(value) : value;
       if (Number.isSafeInteger(time) && time >= 0) return time;
+    } catch {
+      // Told below, in the same words.
+    }
+    context.addIssue({ code: "custom", message: error });
+    return z.NEVER;
+  });
+}
+
+function rate() {
+  const error = 'a rate above 0 like "50mbit" (a number is bytes per second)';
+  return z.union([z.number(), z.string()], { error }).transform((value, context): number => {
+    try {
+      const bytesPerSec = typeof value === "string" ? parseRate(value) : value;
+      if (bytesPerSec > 0) return bytesPerSec;
     } catch {
       // Told below, in the same words.
     }
@@ -146,7 +162,25 @@ const encapsulation = shorthand(
   ], { error: '"raw", "none", "vxlan-gpe" or { kind: "vxlan-gpe", vni: 42 }' }),
 );
 
-const fqShape: Record<keyof FqOptions, z.ZodType> = {
+/** Names of fq's rates as tc has them, and as {@linkcode FqOptions} has them. */
+export const FQ_RATES = {
+  maxrate: "maxrateBytesPerSec",
+  rate: "rateBytesPerSec",
+  lowRateThreshold: "lowRateThresholdBytesPerSec",
+} as const;
+
+type FqFields = Exclude<keyof FqOptions, (typeof FQ_RATES)[keyof typeof FQ_RATES]> | keyof typeof FQ_RATES;
+
+const fqShape: Record<FqFields, z.ZodType> = {
+  maxrate: rate().optional(),
+  rate: rate().optional(),
+  lowRateThreshold: rate().optional(),
+  pacing: z.boolean({ error: "true or false" }).optional(),
+  ceThreshold: duration().optional(),
+  priomap: z.array(integer(0, 2), { error: "16 bands from 0 to 2" }).length(16, { error: "16 bands from 0 to 2" })
+    .optional(),
+  weights: z.array(integer(FQ_WEIGHT_MIN, 2 ** 31 - 1), { error: "three weights in bytes" })
+    .length(3, { error: "three weights in bytes" }).optional(),
   limit: integer(1, 1 << 24).optional(),
   flowLimit: integer(1, 1 << 24).optional(),
   quantum: integer(1, 1 << 20).optional(),
@@ -165,8 +199,33 @@ const qdisc = shorthand(
   ], { error: '"fq", "pfifo", or an object with that as its kind' }),
 );
 
+const flag = z.boolean({ error: "true or false" });
+const port = shorthand(
+  "kind",
+  z.discriminatedUnion("kind", [
+    object({ kind: z.literal("auto") }, "a port"),
+    object({ kind: z.literal("dgram") }, "a port"),
+    object({ kind: z.literal("deno") }, "a port"),
+    object({
+      kind: z.literal("linux"),
+      segment: flag.optional(),
+      gro: flag.optional(),
+      txTime: flag.optional(),
+      receiveBufferBytes: integer(4096, 2 ** 30).optional(),
+      sendBufferBytes: integer(4096, 2 ** 30).optional(),
+    }, "a port"),
+  ], { error: '"auto", "linux", "deno", "dgram" or { kind: "linux", … }' }),
+);
+
+const SLEEPERS: readonly SleeperConfig[] = ["timeout", "hop", "ppoll", "spin"];
+const ECN_MODES: readonly EcnMode[] = ["compatibility", "normal"];
+
 const congestion = z.enum(CONGESTION_CONTROLS as [string, ...string[]], {
   error: `a congestion control: ${CONGESTION_CONTROLS.join(", ")}`,
+});
+
+const pacing = z.enum([...PACING_MODES] as [PacingMode, ...PacingMode[]], {
+  error: `a pacing mode: ${PACING_MODES.join(", ")}`,
 });
 
 const TCP_DURATIONS: ReadonlySet<string> = new Set<keyof TcpOptions>([
@@ -180,6 +239,11 @@ const TCP_DURATIONS: ReadonlySet<string> = new Set<keyof TcpOptions>([
 const tcpShape = Object.fromEntries(
   Object.entries(DEFAULT_TCP_OPTIONS).map(([field, value]) => {
     if (field === "congestion") return [field, congestion.optional()];
+    if (field === "pacing") return [field, pacing.optional()];
+    if (field === "windowShift") return [field, integer(-1, 14).optional()];
+    if (field === "maxPacingRateBytesPerSec") {
+      return [field, z.number({ error: "a rate in bytes per second above 0" }).positive().optional()];
+    }
     if (typeof value === "boolean") return [field, z.boolean({ error: "true or false" }).optional()];
     if (TCP_DURATIONS.has(field)) return [field, duration().optional()];
     return [field, integer(/Bytes$|Limit$/.test(field) ? 1 : 0, 2 ** 30).optional()];
@@ -192,6 +256,7 @@ const peer = object({
   allowed: oneOrMany(prefix, 'the inner prefixes behind the peer, like "10.7.0.2/32"', 1),
   mtu: integer(MTU_MIN, MTU_MAX).optional(),
   vni: integer(0, 0xffffff).optional(),
+  ecn: z.enum(ECN_MODES, { error: '"compatibility" or "normal"' }).optional(),
   impair: impair.optional(),
 }, "a peer like { endpoint: …, allowed: … }");
 
@@ -205,6 +270,8 @@ const route = object({
 const host = object({
   address: oneOrMany(interfaceAddress, ADDRESS, 1),
   listen: oneOrMany(endpoint, ENDPOINT, 0).optional(),
+  port: port.optional(),
+  sleeper: z.enum(SLEEPERS, { error: `a sleeper: ${SLEEPERS.join(", ")}` }).optional(),
   peers: z.array(peer, { error: "a list of peers" }).optional(),
   routes: z.array(route, { error: "a list of routes" }).optional(),
   forward: z.boolean({ error: "true or false" }).optional(),
@@ -228,6 +295,10 @@ export interface ShapedHost {
   readonly address: readonly IpInterface[];
   /** Endpoints to bind. */
   readonly listen?: readonly Endpoint[];
+  /** What sends and receives datagrams. */
+  readonly port?: PortConfig;
+  /** How to wait. */
+  readonly sleeper?: SleeperConfig;
   /** Peers. */
   readonly peers?: readonly ShapedPeer[];
   /** Static routes. */
@@ -239,7 +310,10 @@ export interface ShapedHost {
   /** Encapsulation. */
   readonly encapsulation?: { readonly kind: "raw" | "vxlan-gpe" | "none"; readonly vni?: number };
   /** Queueing discipline with its options beside its kind. */
-  readonly qdisc?: { readonly kind: "fq" | "pfifo" } & FqOptions;
+  readonly qdisc?:
+    & { readonly kind: "fq" | "pfifo" }
+    & FqOptions
+    & { readonly [Rate in keyof typeof FQ_RATES]?: number };
   /** Impairments of all peers. */
   readonly impair?: ShapedImpair;
   /** Congestion control. */
@@ -266,6 +340,8 @@ export interface ShapedPeer {
   readonly mtu?: number;
   /** VNI. */
   readonly vni?: number;
+  /** Whether the ECN field is shown outside. */
+  readonly ecn?: EcnMode;
   /** Impairments. */
   readonly impair?: ShapedImpair;
 }

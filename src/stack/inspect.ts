@@ -154,7 +154,7 @@ export function inspectStack(stack: Stack, now: Instant): StackSnapshot {
     forward: stack.ip.forward,
     forwarded: stack.ip.forwarded,
     icmpErrors: { sent: stack.ip.errors.sent, limited: stack.ip.errors.limited },
-    qdisc: { kind: stack.qdisc.kind, stats: stack.qdisc.stats() },
+    qdisc: { kind: stack.qdisc.kind, stats: stack.qdisc.stats(now) },
     pool: { inUse: stack.pool.inUse, limit: stack.pool.limit },
     drops: stack.drops.toJSON(),
     tcp: Array.from(stack.tcp.connections(), (t) => ({

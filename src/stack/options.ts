@@ -33,6 +33,37 @@ export type QdiscConfig =
   | { readonly kind: "fq"; readonly options: FqOptions }
   | { readonly kind: "pfifo"; readonly options: PfifoOptions };
 
+/** Settings of the Linux UDP port. */
+export interface LinuxPortConfig {
+  /** Send consecutive datagrams of one length to one peer as one message (`UDP_SEGMENT`). Default true. */
+  readonly segment?: boolean;
+  /** Let the kernel join datagrams that belong together before they are read (`UDP_GRO`). Default true. */
+  readonly gro?: boolean;
+  /**
+   * Tell the kernel departure times (`SO_TXTIME`). It keeps them where the device has the `fq` or `etf` queueing
+   * discipline. Default false.
+   */
+  readonly txTime?: boolean;
+  /** Bytes of the socket's receive buffer. Default 4 MiB. */
+  readonly receiveBufferBytes?: number;
+  /** Bytes of the socket's send buffer. Default 512 KiB. */
+  readonly sendBufferBytes?: number;
+}
+
+/**
+ * What sends and receives the datagrams: Linux's own calls by FFI, `node:dgram`, `Deno.listenDatagram`, or the first of
+ * these that there is (where `Deno.listenDatagram` goes before `node:dgram`).
+ */
+export type PortConfig =
+  | { readonly kind: "auto" | "dgram" | "deno" }
+  | { readonly kind: "linux" } & LinuxPortConfig;
+
+/** How a host waits for the next deadline. */
+export type SleeperConfig = "timeout" | "hop" | "ppoll" | "spin";
+
+/** Whether the ECN field of a packet is shown outside the tunnel (RFC 6040 section 4.1). */
+export type EcnMode = "compatibility" | "normal";
+
 /** Impairments of the two directions of a peer. */
 export interface ImpairConfig {
   /** Of what comes from the peer, or `null`. */
@@ -53,6 +84,8 @@ export interface PeerConfig {
   readonly mtu: number;
   /** VXLAN network identifier; 0 if the encapsulation has none. */
   readonly vni: number;
+  /** Whether the ECN field is shown outside the tunnel. */
+  readonly ecn: EcnMode;
   /** Impairments. */
   readonly impair: ImpairConfig;
 }
@@ -95,6 +128,10 @@ export interface StackOptions {
 export interface HostConfig extends StackOptions {
   /** Endpoints to bind, at most one of each family; empty for any port of each family that a peer needs. */
   readonly listen: readonly Endpoint[];
+  /** What sends and receives the datagrams. */
+  readonly port: PortConfig;
+  /** How to wait; `null` for what suits the port. */
+  readonly sleeper: SleeperConfig | null;
 }
 
 /** An address and a port as text: `10.7.0.2:80`, `[fd07::2]:80`. */

@@ -284,8 +284,9 @@ export class Stack {
     this.#sink.drop(p, DropReason.UnknownProtocol, now);
   }
 
-  #icmpError(e: IcmpError, _now: Instant): void {
+  #icmpError(e: IcmpError, now: Instant): void {
     if (e.protocol === IpProtocol.Udp) this.udp.icmpError(e);
+    else if (e.protocol === IpProtocol.Tcp) this.tcp.icmpError(e, now);
   }
 
   #addPeers(rng: Rng): void {
@@ -294,7 +295,9 @@ export class Stack {
       this.ip.addInterface({ ifindex, name: peer.name, mtu: peer.mtu });
       if (this.tunnel !== null && peer.endpoint !== null) {
         const { address, port } = peer.endpoint;
-        this.tunnel.addPeer({ name: peer.name, ifindex, address, port, allowed: peer.allowed, networkId: peer.vni });
+        const { name, allowed, vni: networkId } = peer;
+        const isEcnNormal = peer.ecn === "normal";
+        this.tunnel.addPeer({ name, ifindex, address, port, allowed, networkId, isEcnNormal });
       }
       const { in: ingress, out: egress } = peer.impair;
       const makeStage = (config: NetemConfig, way: string, sink: DropSink) => () =>

@@ -23,6 +23,8 @@ export interface PeerOptions {
   readonly allowed: readonly IpPrefix[];
   /** Network identifier (the VNI); 0 if left out. */
   readonly networkId?: number;
+  /** True if the ECN field is shown outside (RFC 6040, normal mode); false if left out. */
+  readonly isEcnNormal?: boolean;
 }
 
 /** A neighbour at the other end of a tunnel, with its counters. */
@@ -39,6 +41,8 @@ export class Peer {
   readonly networkId: number;
   /** Inner source addresses that it may use. */
   readonly allowed: readonly IpPrefix[];
+  /** True if the ECN field is shown outside (RFC 6040, normal mode). */
+  readonly isEcnNormal: boolean;
   /** Packets received from it and let in. */
   packetsIn = 0;
   /** Bytes of these packets, from the inner IP header on. */
@@ -57,6 +61,7 @@ export class Peer {
     this.port = options.port;
     this.networkId = options.networkId ?? 0;
     this.allowed = options.allowed;
+    this.isEcnNormal = options.isEcnNormal ?? false;
   }
 
   /** Counts a packet from it that was not let in. */

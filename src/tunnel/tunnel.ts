@@ -19,6 +19,7 @@ import type { Packet } from "../base/packet.ts";
 import { isV4Words } from "../wire/ip_addr.ts";
 import { IPV4_HEADER_BYTES } from "../wire/ipv4.ts";
 import { IPV6_HEADER_BYTES } from "../wire/ipv6.ts";
+import { carryEcnIn, outerTrafficClass } from "./ecn.ts";
 import type { Encapsulation } from "./encapsulation.ts";
 import { Peer, type PeerOptions, PeerTable } from "./peer_table.ts";
 
@@ -63,7 +64,7 @@ export class Tunnel {
   /**
    * Turns a datagram into the IP packet that it carries.
    *
-   * @param p the payload of the datagram; after success the live range is the IP packet and `p.ifindex` its peer's
+   * @param p the payload of the datagram, with the outer header's traffic class; after success the live range is the IP packet and `p.ifindex` its peer's
    * @param w0 underlay source address, four words
    * @param port underlay source port
    * @returns `None`, or why the caller has to drop the packet
@@ -80,6 +81,7 @@ export class Tunnel {
     if (peer === null) return DropReason.UnknownPeer;
     let reason = encapsulation.matchPort ? encapsulation.parse(p) : DropReason.None;
     if (reason === DropReason.None) reason = checkSource(p, peer);
+    if (reason === DropReason.None && (p.outerTrafficClass & 3) !== 0) reason = carryEcnIn(p);
     if (reason !== DropReason.None) {
       peer.countDrop(reason);
       return reason;
@@ -91,7 +93,7 @@ export class Tunnel {
   }
 
   /**
-   * Wraps the IP packet `p` for the peer of interface `p.ifindex`.
+   * Wraps the IP packet `p` for the peer of interface `p.ifindex`, and says what traffic class it is to have outside.
    *
    * @returns the peer that it goes to
    * @throws {Error} if the interface has no peer, which is a fault of the program: routes lead to peers only
@@ -101,6 +103,7 @@ export class Tunnel {
     if (peer === null) throw new Error(`interface ${p.ifindex} has no peer`);
     peer.packetsOut++;
     peer.bytesOut += p.length;
+    p.outerTrafficClass = outerTrafficClass(p, peer.isEcnNormal);
     this.encapsulation.emit(p, peer.networkId);
     return peer;
   }

@@ -10,8 +10,8 @@
 import { DropReason } from "../base/drop.ts";
 import type { IpAddr } from "./ip_addr.ts";
 import { sum32 } from "./checksum.ts";
-import { emitIpv4, IPV4_HEADER_BYTES, parseIpv4 } from "./ipv4.ts";
-import { emitIpv6, IPV6_HEADER_BYTES, parseIpv6 } from "./ipv6.ts";
+import { emitIpv4, IPV4_HEADER_BYTES, parseIpv4, setIpv4Ecn } from "./ipv4.ts";
+import { emitIpv6, IPV6_HEADER_BYTES, parseIpv6, setIpv6Ecn } from "./ipv6.ts";
 
 /** IP protocol numbers (IPv6 next headers) in use here. */
 export enum IpProtocol {
@@ -137,4 +137,26 @@ export function parseIp(view: DataView, start: number, end: number, out: IpHeade
 export function emitIp(view: DataView, at: number, h: IpHeader): void {
   if (h.version === 4) emitIpv4(view, at, h);
   else emitIpv6(view, at, h);
+}
+
+/** The traffic class of the IP header at `at`, read without a check of anything else; 0 if it is of neither version. */
+export function trafficClassAt(view: DataView, at: number): number {
+  const first = view.getUint16(at);
+  const version = first >>> 12;
+  if (version === 4) return first & 0xff;
+  return version === 6 ? (first >>> 4) & 0xff : 0;
+}
+
+/**
+ * Sets CE in the IP header at `start` if the sender is ECN-capable (RFC 3168 section 5).
+ *
+ * @returns true if it is, and the packet is marked now
+ */
+export function markCe(view: DataView, start: number, end: number): boolean {
+  const version = end > start ? view.getUint8(start) >>> 4 : 0;
+  if (version !== 4 && version !== 6) return false;
+  if (end - start < ipHeaderBytes(version) || (trafficClassAt(view, start) & 3) === Ecn.NotEct) return false;
+  if (version === 4) setIpv4Ecn(view, start, Ecn.Ce);
+  else setIpv6Ecn(view, start, Ecn.Ce);
+  return true;
 }

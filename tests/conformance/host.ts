@@ -58,7 +58,15 @@ export class Host {
     const allowed = [IpPrefix.parse(all)];
     this.#stack = new Stack({
       addresses: [IpInterface.parse(`${local}/${prefix}`)],
-      peers: [{ name: "wire", endpoint: null, allowed, mtu, vni: 0, impair: { in: null, out: null } }],
+      peers: [{
+        name: "wire",
+        endpoint: null,
+        allowed,
+        mtu,
+        vni: 0,
+        ecn: "compatibility",
+        impair: { in: null, out: null },
+      }],
       routes: [],
       forward: false,
       encapsulation: { kind: "none" },

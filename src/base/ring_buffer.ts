@@ -40,6 +40,11 @@ export class RingBuffer {
     return this.#capacity;
   }
 
+  /** Bytes of memory in use. */
+  get memoryBytes(): number {
+    return this.#memory.length;
+  }
+
   /** Bytes that can be read. */
   get length(): number {
     return this.#length;

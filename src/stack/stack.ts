@@ -127,6 +127,7 @@ export class Stack {
     });
     const network = this.#network = new StackNetwork({
       pool: this.pool,
+      drops: this.drops,
       sink: this.#sink,
       events: this.#events,
       ip: this.ip,

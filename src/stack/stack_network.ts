@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { DropReason, DropSink } from "../base/drop.ts";
+import { type DropCounters, DropReason, type DropSink } from "../base/drop.ts";
 import type { EventQueue } from "../base/event_queue.ts";
 import type { Packet, PacketPool } from "../base/packet.ts";
 import type { Rng } from "../base/rng.ts";
@@ -23,6 +23,8 @@ export interface StackNetworkParts {
   readonly pool: PacketPool;
   /** Drops. */
   readonly sink: DropSink;
+  /** Their counters; what could not be sent since the pool was at its bound is counted here. */
+  readonly drops: DropCounters;
   /** Events of sockets. */
   readonly events: EventQueue;
   /** IP. */
@@ -54,7 +56,9 @@ export class StackNetwork implements TcpNetwork, UdpNetwork, IcmpNetwork {
 
   /** An empty packet, or `null` when the pool is at its bound. */
   acquire(): Packet | null {
-    return this.#parts.pool.acquire();
+    const p = this.#parts.pool.acquire();
+    if (p === null) this.#parts.drops.count(DropReason.PoolExhausted);
+    return p;
   }
 
   /** Frees a packet that served its purpose. */

@@ -81,6 +81,8 @@ export function enterTimeWait(t: Tcb, now: Instant): void {
   t.sendRing.clear();
   t.retransmitQueue.clear();
   t.reassembly.clear();
+  if (t.receiveRing.length === 0) t.receiveRing.clear();
+  t.tcp.timeWaitCount++;
   t.raise(SocketEvent.Closed | SocketEvent.Readable | SocketEvent.Writable);
 }
 
@@ -88,6 +90,7 @@ export function enterTimeWait(t: Tcb, now: Instant): void {
 export function destroyConnection(t: Tcb, _now: Instant, kind: SocketErrorKind, text: string): void {
   if (t.state === TcpState.Closed) return;
   const listener = t.listener;
+  if (t.state === TcpState.TimeWait) t.tcp.timeWaitCount--;
   t.state = TcpState.Closed;
   if (t.error === SocketErrorKind.None) {
     t.error = kind;
@@ -103,6 +106,7 @@ export function destroyConnection(t: Tcb, _now: Instant, kind: SocketErrorKind, 
   t.sendRing.clear();
   t.retransmitQueue.clear();
   t.reassembly.clear();
+  if (t.receiveRing.length === 0) t.receiveRing.clear();
   t.sndNxt = t.sndUna;
   t.lostBytes = 0;
   t.retransmittedBytes = 0;

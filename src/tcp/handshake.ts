@@ -48,7 +48,7 @@ function startSequence(t: Tcb, now: Instant): void {
   t.recover = t.iss;
   t.sndSml = t.iss;
   t.windowEnd = t.iss;
-  t.tsOffset = t.tcp.network.rng.u32() | 0;
+  t.tsOffset = t.tcp.timestampOffset(t);
   t.localMss = t.tcp.network.mtuTo(t.remoteAddress) - ipHeaderBytes(t.remoteAddress.version) - TCP_HEADER_BYTES;
   const { maxSegmentBytes } = t.tcp.options;
   if (maxSegmentBytes > 0) t.localMss = Math.min(t.localMss, maxSegmentBytes);

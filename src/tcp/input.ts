@@ -187,7 +187,8 @@ function ackInput(t: Tcb, now: Instant): DropReason {
     t.sndWl2 = s.ack;
   }
   // The answer to a probe, or to data sent into a window that closed meanwhile, shows that the peer lives.
-  if (!t.hasOutstanding || t.sndWnd === 0) t.retries = 0;
+  // Not once the application is gone: a peer could keep the rest of its data here for ever.
+  if (!t.orphaned && (!t.hasOutstanding || t.sndWnd === 0)) t.retries = 0;
 
   if (acked > 0) newDataAcked(t, acked, now);
   else if (isDuplicate) {

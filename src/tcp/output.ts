@@ -11,8 +11,8 @@
  */
 
 import { DropReason } from "../base/drop.ts";
-import { HEADROOM_BYTES } from "../base/packet.ts";
-import { type Instant, NEVER } from "../base/time.ts";
+import { HEADROOM_BYTES, type Packet } from "../base/packet.ts";
+import { type Duration, type Instant, MILLISECOND, NEVER } from "../base/time.ts";
 import { IpProtocol } from "../wire/ip_header.ts";
 import { seqAdd, seqDiff, seqGt, seqLt } from "../wire/seq.ts";
 import { ACK, emitTcp, FIN, PSH, RST, SYN, tcpHeaderLength } from "../wire/tcp.ts";
@@ -23,6 +23,9 @@ import { TcpState } from "./state.ts";
 import type { Tcp } from "./tcp.ts";
 import { timestamp } from "./timestamps.ts";
 import { advertiseWindow } from "./window.ts";
+
+/** When new data for which there was no packet is tried again. */
+const NO_PACKET_RETRY: Duration = MILLISECOND;
 
 /** Which counter a retransmission belongs to. */
 export enum RetransmitKind {
@@ -211,10 +214,19 @@ export function sendIntoSmallWindow(t: Tcb, now: Instant): boolean {
 function sendNew(t: Tcb, length: number, last: boolean, fin: boolean, now: Instant): boolean {
   const seq = t.sndNxt;
   const end = seqAdd(seq, length + (fin ? 1 : 0));
+  const p = t.tcp.network.acquire();
+  if (p === null) {
+    // Not lost, only not sent yet: tried again when there may be a packet.
+    t.paceAt = now + NO_PACKET_RETRY;
+    return false;
+  }
   stampSegment(t, now);
   const stamp = t.departAt;
   if (!t.hasOutstanding) t.rate.startFlight(stamp);
-  if (!t.retransmitQueue.push(seq, end, stamp, t.rate)) return false;
+  if (!t.retransmitQueue.push(seq, end, stamp, t.rate)) {
+    t.tcp.network.release(p);
+    return false;
+  }
   t.sndNxt = end;
   const flags = ACK | (last && length > 0 ? PSH : 0) | (fin ? FIN : 0);
   if (fin) {
@@ -222,8 +234,7 @@ function sendNew(t: Tcb, length: number, last: boolean, fin: boolean, now: Insta
     t.sndFin = seqAdd(end, -1);
   }
   if (length > 0 && length < t.mss) t.sndSml = end;
-  // If no packet is to be had the segment counts as sent and lost: the timer will send it again.
-  sendSegment(t, flags, seq, seqDiff(seq, t.sndUna), length, now);
+  sendSegment(t, flags, seq, seqDiff(seq, t.sndUna), length, now, p);
   t.counters.bytesSent += length;
   t.lastSentAt = now;
   t.persistAt = NEVER;
@@ -236,6 +247,7 @@ function sendNew(t: Tcb, length: number, last: boolean, fin: boolean, now: Insta
  * Builds one segment and gives it to the network.
  *
  * @param offset where its data begins in the send ring
+ * @param packet the packet to build it in, by default one of the pool
  * @returns false if there was no packet to be had
  */
 function sendSegment(
@@ -245,9 +257,10 @@ function sendSegment(
   offset: number,
   length: number,
   now: Instant,
+  packet: Packet | null = null,
 ): boolean {
   const tcp = t.tcp;
-  const p = tcp.network.acquire();
+  const p = packet ?? tcp.network.acquire();
   if (p === null) return false;
   const h = tcp.header;
   stampSegment(t, now);
@@ -309,6 +322,7 @@ function sendSegment(
   }
   const reason = tcp.network.output(p, ip, now);
   if (reason !== DropReason.None) tcp.network.drop(p, reason, now);
+  tcp.refusal = reason;
   return true;
 }
 

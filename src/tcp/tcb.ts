@@ -203,8 +203,6 @@ export class Tcb implements EventSource {
   lostBytes = 0;
   /** Bytes of those that were sent again. */
   retransmittedBytes = 0;
-  /** The next retransmission goes out whatever cwnd says. */
-  forceRetransmit = false;
   /** Index in the retransmit queue before which no segment waits to be sent again. */
   retransmitHint = 0;
   /** The window was what held us back when last something was to be sent. */
@@ -312,6 +310,11 @@ export class Tcb implements EventSource {
     return this.receiveRing.length === 0 && !mayReceive(this.state);
   }
 
+  /** True once everything up to the peer's FIN has come, whatever became of the connection since. */
+  get finReached(): boolean {
+    return this.finReceived && seqGt(this.rcvNxt, this.rcvFin);
+  }
+
   /** Room in the send buffer; 0 when the write side is closed. */
   get writableBytes(): number {
     return this.finQueued || !maySend(this.state) ? 0 : this.sendRing.room;
@@ -344,6 +347,8 @@ export class Tcb implements EventSource {
   /** Copies received bytes to `target`; returns how many (0 if there are none now). */
   read(target: Uint8Array): number {
     const n = this.receiveRing.read(target);
+    // Nothing will follow: the memory is not needed through TIME-WAIT.
+    if (this.receiveRing.length === 0 && !mayReceive(this.state)) this.receiveRing.clear();
     if (n > 0 && mayReceive(this.state) && shouldUpdateWindow(this)) {
       this.ackNow = true;
       this.tcp.makeReady(this);

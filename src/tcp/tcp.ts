@@ -73,6 +73,11 @@ export class Tcp {
   /** Scratch for what congestion controls are told. */
   readonly sample: AckSample = new AckSample();
 
+  /** Why the IP layer refused the segment sent last, or `None`. */
+  refusal: DropReason = DropReason.None;
+  /** Connections in TIME-WAIT. */
+  timeWaitCount = 0;
+
   readonly #connections: HashTable<Tcb>;
   readonly #listeners: HashTable<TcpListener> = new HashTable(65536);
   readonly #byId: (Tcb | null)[] = [];
@@ -83,6 +88,7 @@ export class Tcp {
   #issFloor = 0;
   readonly #hashSeed: number;
   readonly #isnSecret: number;
+  readonly #tsSecret: number;
   readonly #portSecret: number;
 
   /** Makes a TCP without connections. */
@@ -93,6 +99,7 @@ export class Tcp {
     this.#hashSeed = network.rng.u32() | 0;
     this.#isnSecret = network.rng.u32() | 0;
     this.#portSecret = network.rng.u32() | 0;
+    this.#tsSecret = network.rng.u32() | 0;
     makeCongestionControl(this.options.congestion, 1460, 0);
   }
 
@@ -109,7 +116,8 @@ export class Tcp {
 
   #dispatch(p: Packet, ip: IpHeader, now: Instant): DropReason {
     const s = this.segment;
-    const t = this.#find(ip, s.dstPort, s.srcPort);
+    const { dst0, dst1, dst2, dst3, src0, src1, src2, src3 } = ip;
+    const t = this.#find(dst0, dst1, dst2, dst3, s.dstPort, src0, src1, src2, src3, s.srcPort);
     if (t !== null && t.state === TcpState.TimeWait && this.#mayReopen(t)) {
       // RFC 9293 section 3.10.7.4, RFC 6191: a new incarnation, which begins beyond the old sequence numbers.
       const floor = seqAdd(t.sndNxt, 65537);
@@ -155,7 +163,7 @@ export class Tcp {
     const local = new IpAddr(ip.dst0, ip.dst1, ip.dst2, ip.dst3);
     const remote = new IpAddr(ip.src0, ip.src1, ip.src2, ip.src3);
     if (this.network.mtuTo(remote) === 0) return DropReason.NoRoute;
-    const t = this.#make(local, s.dstPort, remote, s.srcPort, this.options.congestion);
+    const t = this.#make(local, s.dstPort, remote, s.srcPort, this.options.congestion, now);
     if (t === null) return DropReason.TcpBacklog;
     this.#issFloor = issFloor;
     listener.onOpening(t);
@@ -195,17 +203,9 @@ export class Tcp {
 
   /** ICMP reports an error about a segment of ours; false if no connection was concerned. */
   icmpError(e: SegmentError, now: Instant): boolean {
-    const ports = (e.srcPort << 16) | e.dstPort;
     const { src0, src1, src2, src3, dst0, dst1, dst2, dst3 } = e;
-    const hash = hashTuple(this.#hashSeed, src0, src1, src2, src3, dst0, dst1, dst2, dst3, ports, IpProtocol.Tcp);
-    for (let i = this.#connections.first(hash); i >= 0; i = this.#connections.following(i)) {
-      const t = this.#connections.at(i);
-      if (
-        t.localPort === e.srcPort && t.remotePort === e.dstPort && t.localAddress.equalsWords(src0, src1, src2, src3) &&
-        t.remoteAddress.equalsWords(dst0, dst1, dst2, dst3)
-      ) return segmentError(t, e, now);
-    }
-    return false;
+    const t = this.#find(src0, src1, src2, src3, e.srcPort, dst0, dst1, dst2, dst3, e.dstPort);
+    return t !== null && segmentError(t, e, now);
   }
 
   /** A packet of this flow has left the queueing discipline. */
@@ -253,7 +253,18 @@ export class Tcp {
     if (local === null) return SocketErrorKind.HostUnreachable;
     if (local.isV4 !== remote.isV4 || !this.network.isLocal(local)) return SocketErrorKind.AddrNotAvailable;
     const isFree = (port: number): boolean =>
-      this.#lookup(this.#hash(local, port, remote, remotePort), local, port, remote, remotePort) === null;
+      this.#find(
+        local.w0,
+        local.w1,
+        local.w2,
+        local.w3,
+        port,
+        remote.w0,
+        remote.w1,
+        remote.w2,
+        remote.w3,
+        remotePort,
+      ) === null;
     let port = options.localPort ?? 0;
     if (port === 0) {
       port = this.#freePort((candidate) => isFree(candidate) && this.#listenerConflict(local, candidate) === null);
@@ -261,12 +272,17 @@ export class Tcp {
     } else if (!isFree(port)) {
       return SocketErrorKind.AddrInUse;
     }
-    const t = this.#make(local, port, remote, remotePort, options.congestion ?? this.options.congestion);
+    const t = this.#make(local, port, remote, remotePort, options.congestion ?? this.options.congestion, now);
     if (t === null) return SocketErrorKind.NoBufferSpace;
     if (options.noDelay !== undefined) t.noDelay = options.noDelay;
     if (options.pacing !== undefined) t.pacing = options.pacing;
     if (options.maxPacingRateBytesPerSec !== undefined) t.maxPacingRateBytesPerSec = options.maxPacingRateBytesPerSec;
     startConnect(t, now);
+    if (this.refusal === DropReason.Martian || this.refusal === DropReason.NoRoute) {
+      // Our own IP layer will never send it: a broadcast address, say.
+      destroyConnection(t, now, SocketErrorKind.HostUnreachable, "");
+      return SocketErrorKind.HostUnreachable;
+    }
     this.schedule(t);
     return t;
   }
@@ -314,12 +330,40 @@ export class Tcp {
     return seqAdd(keyed, Math.floor(now / 64) % 2 ** 32);
   }
 
-  #make(local: IpAddr, localPort: number, remote: IpAddr, remotePort: number, congestion: string): Tcb | null {
-    if (this.#connections.size >= this.#connections.limit) return null;
+  /**
+   * Added to the clock for TSval: the same for all connections between two addresses, so that time never goes back for a
+   * peer in TIME-WAIT (RFC 7323 section 7.1, RFC 6191).
+   */
+  timestampOffset(t: Tcb): number {
+    const { localAddress: l, remoteAddress: r } = t;
+    return hashTuple(this.#tsSecret, l.w0, l.w1, l.w2, l.w3, r.w0, r.w1, r.w2, r.w3, 0, IpProtocol.Tcp);
+  }
+
+  /** Makes room for a connection by ending the one that has been in TIME-WAIT longest; false if there is none. */
+  #endOldestTimeWait(now: Instant): boolean {
+    if (this.timeWaitCount === 0) return false;
+    let oldest: Tcb | null = null;
+    for (const t of this.connections()) {
+      if (t.state === TcpState.TimeWait && (oldest === null || t.timeWaitAt < oldest.timeWaitAt)) oldest = t;
+    }
+    if (oldest === null) return false;
+    destroyConnection(oldest, now, SocketErrorKind.None, "");
+    return true;
+  }
+
+  #make(
+    local: IpAddr,
+    localPort: number,
+    remote: IpAddr,
+    remotePort: number,
+    congestion: string,
+    now: Instant,
+  ): Tcb | null {
+    const control = makeCongestionControl(congestion, 1460, this.options.initialCwndSegments);
+    if (this.#connections.size >= this.#connections.limit && !this.#endOldestTimeWait(now)) return null;
     const hash = this.#hash(local, localPort, remote, remotePort);
     // Id 0 is not used: flow 0 means "no flow".
     const id = this.#freeIds.pop() ?? Math.max(1, this.#byId.length);
-    const control = makeCongestionControl(congestion, 1460, this.options.initialCwndSegments);
     const t = new Tcb(this, id, local, localPort, remote, remotePort, hash, control);
     if (id === 1 && this.#byId.length === 0) this.#byId.push(null);
     this.#byId[id] = t;
@@ -343,37 +387,26 @@ export class Tcp {
     );
   }
 
-  #lookup(hash: number, local: IpAddr, localPort: number, remote: IpAddr, remotePort: number): Tcb | null {
+  /** The connection between these addresses (four words each) and ports. */
+  #find(
+    l0: number,
+    l1: number,
+    l2: number,
+    l3: number,
+    localPort: number,
+    r0: number,
+    r1: number,
+    r2: number,
+    r3: number,
+    remotePort: number,
+  ): Tcb | null {
+    const ports = (localPort << 16) | remotePort;
+    const hash = hashTuple(this.#hashSeed, l0, l1, l2, l3, r0, r1, r2, r3, ports, IpProtocol.Tcp);
     for (let i = this.#connections.first(hash); i >= 0; i = this.#connections.following(i)) {
       const t = this.#connections.at(i);
       if (
-        t.localPort === localPort && t.remotePort === remotePort && t.localAddress.equals(local) &&
-        t.remoteAddress.equals(remote)
-      ) return t;
-    }
-    return null;
-  }
-
-  #find(ip: IpHeader, localPort: number, remotePort: number): Tcb | null {
-    const hash = hashTuple(
-      this.#hashSeed,
-      ip.dst0,
-      ip.dst1,
-      ip.dst2,
-      ip.dst3,
-      ip.src0,
-      ip.src1,
-      ip.src2,
-      ip.src3,
-      (localPort << 16) | remotePort,
-      IpProtocol.Tcp,
-    );
-    for (let i = this.#connections.first(hash); i >= 0; i = this.#connections.following(i)) {
-      const t = this.#connections.at(i);
-      if (
-        t.localPort === localPort && t.remotePort === remotePort &&
-        t.localAddress.equalsWords(ip.dst0, ip.dst1, ip.dst2, ip.dst3) &&
-        t.remoteAddress.equalsWords(ip.src0, ip.src1, ip.src2, ip.src3)
+        t.localPort === localPort && t.remotePort === remotePort && t.localAddress.equalsWords(l0, l1, l2, l3) &&
+        t.remoteAddress.equalsWords(r0, r1, r2, r3)
       ) return t;
     }
     return null;

@@ -190,20 +190,20 @@ Deno.test("output: acknowledgments and the retransmission on timeout pass the sm
   h.out({ flags: "P.", seq: 1, len: 1000 });
 });
 
-Deno.test("output: a segment for which there is no packet is sent by the timer", () => {
+Deno.test("output: data for which there is no packet follows when there is one", () => {
   const h = new TcpTrace();
   const t = h.established({}, 100);
   h.packetsLeft = 1;
   h.write(t, 5000);
   assertEquals(h.all().length, 1);
+  assertEquals([t.sndNxt - t.sndUna, t.lostBytes], [1460, 0]);
+  h.pass(5);
+  assertEquals(h.all().length, 0);
   h.packetsLeft = Infinity;
-  h.pass(100);
-  h.in({ flags: ".", seq: 1, ack: 1461 });
-  h.pass(300);
-  h.out({ flags: "P.", seq: 1461 });
-  h.in({ flags: ".", seq: 1, ack: 2921 });
-  assertEquals(h.all().map((s) => s.seq), [2921, 4381]);
+  h.pass(1);
+  assertEquals(h.all().map((s) => s.seq), [1461, 2921, 4381]);
   h.in({ flags: ".", seq: 1, ack: 5001 });
+  assertEquals(t.counters.bytesRetransmitted, 0);
   h.noLeak();
 });
 

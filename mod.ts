@@ -35,6 +35,7 @@ export {
 } from "./src/host/duplex.ts";
 export { type NetemConfig } from "./src/impair/config.ts";
 export { parseNetem } from "./src/impair/parse.ts";
+export { CaptureFile, type CaptureFileOptions, type CaptureFileStats } from "./src/runtime/capture_file.ts";
 export { type DriverStats } from "./src/runtime/driver.ts";
 export {
   type CloseOptions,
@@ -46,6 +47,7 @@ export {
 export { type LatenessStats } from "./src/runtime/lateness.ts";
 export { Host, openHost } from "./src/runtime/open_host.ts";
 export { type UdpPortStats } from "./src/runtime/udp_port.ts";
+export { type UnderlayChoice } from "./src/runtime/underlay.ts";
 export { type NetAddr } from "./src/socket/address.ts";
 export {
   type PingAnswer,
@@ -66,6 +68,7 @@ export {
   type StackSnapshot,
   type UdpSnapshot,
 } from "./src/stack/inspect.ts";
+export { type EcnMode, type LinuxPortConfig, type SleeperConfig } from "./src/stack/options.ts";
 export { type TcpInfo } from "./src/tcp/info.ts";
 export { type TcpOptions } from "./src/tcp/options.ts";
 export { type UdpOptions } from "./src/udp/udp.ts";

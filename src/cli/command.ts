@@ -26,8 +26,13 @@ export interface Command {
   readonly summary: string;
   /** The text of `--help`, with examples. */
   readonly help: string;
-  /** Runs it and returns the exit code. */
-  run(args: string[]): Promise<number>;
+  /**
+   * Runs it and returns the exit code.
+   *
+   * @param args the words after the command's name
+   * @param started when the program was started, on the scale of `performance.now()`
+   */
+  run(args: string[], started: number): Promise<number>;
 }
 
 /** Text on one line. */

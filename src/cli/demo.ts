@@ -9,7 +9,8 @@
 
 import { createSocket } from "node:dgram";
 import { parseNetem } from "../impair/parse.ts";
-import { type Command, messageOf, UsageError } from "./command.ts";
+import { requireNet } from "../runtime/errors.ts";
+import { type Command, Failure, messageOf, UsageError } from "./command.ts";
 import type { PeerEvent, PeerSettings } from "./demo_peer.ts";
 import { type DemoReport, formatDemoReport, type PeerSummary, type RttSummary } from "./demo_report.ts";
 import { Flags, type FlagSpecs, formatFlags } from "./flags.ts";
@@ -21,7 +22,7 @@ const BULK_SECONDS = 4;
 const REQUESTS = 200;
 const CONNECTIONS = 2;
 const PING_INTERVAL_MS = 200;
-/** The demo is stopped after so long, whatever happens. */
+/** The demo is stopped so long after the program was started, whatever happens. */
 const LIMIT_SECONDS = 19;
 
 const FLAGS: FlagSpecs = {
@@ -54,15 +55,14 @@ export const demo: Command = {
   name: "demo",
   summary: "two peers on this machine over a shaped and impaired path",
   help: HELP,
-  async run(args) {
+  async run(args, started) {
     const options = parseDemoArgs(args);
     const progress = new Progress(false);
-    const started = performance.now();
     const peers = await startPeers(options);
     const kill = (): void => Object.values(peers).forEach((p) => p.kill());
     const timer = setTimeout(() => {
       for (const peer of Object.values(peers)) peer.fail(new Error(`the demo did not end within ${LIMIT_SECONDS} s`));
-    }, LIMIT_SECONDS * 1000);
+    }, started + LIMIT_SECONDS * 1000 - performance.now());
     try {
       const report = await conduct(peers, options, progress);
       report.seconds = Math.round(performance.now() - started) / 1000;
@@ -73,8 +73,7 @@ export const demo: Command = {
     } catch (error) {
       progress.clear();
       if (error instanceof UsageError) throw error;
-      console.error(`culvert: demo: ${messageOf(error)}`);
-      return 1;
+      throw new Failure(`demo: ${messageOf(error)}`);
     } finally {
       clearTimeout(timer);
       kill();
@@ -167,6 +166,7 @@ class PeerProcess {
         if (done) return await this.#failure.promise;
         const event = value as PeerEvent;
         if (event.event === kind) return event as Extract<PeerEvent, { event: K }>;
+        if (event.event === "failed") throw new Error(`peer ${this.name}: ${event.text}`);
         onOther(event);
       }
     };
@@ -200,6 +200,7 @@ function mainModule(): string {
 }
 
 async function startPeers(options: DemoOptions): Promise<{ a: PeerProcess; b: PeerProcess }> {
+  await requireNet("127.0.0.1");
   const [portA, portB] = await freeUdpPorts();
   const settings = (role: "a" | "b"): PeerSettings => ({
     role,

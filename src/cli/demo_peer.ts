@@ -2,7 +2,7 @@
  * One of the demo's two processes: a host, and its half of the work.
  *
  * The parent gives the settings as the first line on standard input and then `start` or `finish`; a closed input means
- * that the parent is gone, and ends the process. Events go to standard output, one JSON value a line.
+ * that the parent is gone, and ends the process, as does an event that nobody takes. Events go to standard output, one JSON value a line.
  *
  * Peer b serves: it echoes on port 7, takes bulk on port 5001 and sends bulk on port 5002. Peer a pings, moves bulk both
  * ways at once, then sends one-byte requests.
@@ -15,10 +15,11 @@ import { CaptureFile } from "../runtime/capture_file.ts";
 import { type Host, openHost } from "../runtime/open_host.ts";
 import type { TcpConn } from "../socket/tcp_conn.ts";
 import { BULK_CHUNK_BYTES, BulkPattern } from "./bulk_pattern.ts";
-import { messageOf } from "./command.ts";
+import { Failure, messageOf } from "./command.ts";
 import { delay, writeAll } from "./conn_io.ts";
 import { addRetransmits, type BulkSummary, noRetransmits, type PeerSummary, type RttSummary } from "./demo_report.ts";
 import { summarizeRtts } from "./demo_report.ts";
+import { failureOf } from "./failure.ts";
 import { JsonLineWriter, readJsonLines } from "./json_lines.ts";
 
 const ECHO_PORT = 7;
@@ -55,6 +56,7 @@ export interface PeerSettings {
 export type PeerEvent =
   | { event: "ready" }
   | { event: "unwritable"; text: string }
+  | { event: "failed"; text: string }
   | { event: "progress"; text: string }
   | { event: "client"; ping: RttSummary; requests: RttSummary }
   | { event: "summary"; summary: PeerSummary };
@@ -67,27 +69,46 @@ export function demoAddress(role: "a" | "b", family: 4 | 6): string {
 
 /** Runs the peer; resolves with the exit code when the parent says `finish` or is gone. */
 export async function runDemoPeer(): Promise<number> {
+  const out = new JsonLineWriter(Deno.stdout.writable);
+  const gone = Promise.withResolvers<number>();
+  const emit = async (event: PeerEvent): Promise<void> => {
+    try {
+      await out.write(event);
+    } catch (error) {
+      if (!(error instanceof Deno.errors.BrokenPipe)) throw error;
+      gone.resolve(1);
+    }
+  };
+  return await Promise.race([obey(emit), gone.promise]);
+}
+
+/** Does what the parent says, up to the end of the input. */
+async function obey(emit: (event: PeerEvent) => Promise<void>): Promise<number> {
   const lines = readJsonLines(Deno.stdin.readable);
   const first = await lines.next();
   if (first.done) return 1;
   const settings = first.value as PeerSettings;
-  const out = new JsonLineWriter(Deno.stdout.writable);
   let capture: CaptureFile | null = null;
   try {
     if (settings.pcap !== null) capture = CaptureFile.open(settings.pcap);
   } catch (error) {
     const text = `found ${JSON.stringify(settings.pcap)}, expected a file that can be written (${messageOf(error)})`;
-    await out.write({ event: "unwritable", text });
+    await emit({ event: "unwritable", text });
     return 2;
   }
-  const peer = await Peer.open(settings, capture, (event) => out.write(event));
-  await out.write({ event: "ready" });
-  for await (const line of lines) {
-    if (line === "start") await peer.runClient();
-    if (line === "finish") {
-      await out.write({ event: "summary", summary: await peer.finish() });
-      return 0;
+  try {
+    const peer = await Peer.open(settings, capture, emit);
+    await emit({ event: "ready" });
+    for await (const line of lines) {
+      if (line === "start") await peer.runClient();
+      if (line === "finish") {
+        await emit({ event: "summary", summary: await peer.finish() });
+        return 0;
+      }
     }
+  } catch (error) {
+    if (!(failureOf("demo", error) instanceof Failure)) throw error;
+    await emit({ event: "failed", text: messageOf(error) });
   }
   return 1;
 }

@@ -12,6 +12,7 @@ import { nearest } from "../stack/config_faults.ts";
 import { type Command, Failure, inOneLine, UsageError } from "./command.ts";
 import { demo } from "./demo.ts";
 import { runDemoPeer } from "./demo_peer.ts";
+import { refusalOf } from "./failure.ts";
 import { lab } from "./lab.ts";
 import { perf } from "./perf.ts";
 import { ping } from "./ping.ts";
@@ -40,9 +41,10 @@ culvert COMMAND --help tells more, with examples.
  * Runs one command.
  *
  * @param args the words after the program's name
+ * @param started when the program was started, on the scale of `performance.now()` (default now)
  * @returns the exit code: 0 success, 1 failure, 2 wrong call
  */
-export async function main(args: readonly string[]): Promise<number> {
+export async function main(args: readonly string[], started: number = performance.now()): Promise<number> {
   const [name, ...rest] = args;
   try {
     if (name === undefined || name === "--help" || name === "-h" || name === "help") {
@@ -62,8 +64,9 @@ export async function main(args: readonly string[]): Promise<number> {
       console.log(command.help);
       return 0;
     }
-    return await command.run(rest);
-  } catch (error) {
+    return await command.run(rest, started);
+  } catch (thrown) {
+    const error = refusalOf(name ?? "", thrown);
     const code = error instanceof UsageError ? 2 : error instanceof Failure ? 1 : undefined;
     if (code === undefined) throw error;
     const message = inOneLine((error as Error).message);
@@ -76,4 +79,5 @@ export async function main(args: readonly string[]): Promise<number> {
   }
 }
 
-if (import.meta.main) Deno.exit(await main(Deno.args));
+// The scale of performance.now() begins with the process.
+if (import.meta.main) Deno.exit(await main(Deno.args, 0));

@@ -36,13 +36,6 @@ export class Progress {
     write(`${text}\n`);
   }
 
-  /** Prints a line that stays. */
-  note(text: string): void {
-    if (this.#quiet) return;
-    this.clear();
-    write(`${text}\n`);
-  }
-
   /** Takes the progress line away. */
   clear(): void {
     if (this.#lineOpen) write("\r\x1b[K");

@@ -1,5 +1,5 @@
 /**
- * A capture that is written into a file while it goes on.
+ * A capture that is written into a file while it goes on; see `Host.capture`.
  *
  * Packets are gathered in memory; one write is under way at any time, and what comes meanwhile goes with the next one.
  * So the file is up to date within moments, blocks stand in order, and a disk that is too slow loses packets of the
@@ -16,6 +16,14 @@ export interface CaptureFileOptions {
   bufferBytes?: number;
 }
 
+/** The part of an open file that a capture uses. */
+export interface CaptureWriter {
+  /** Writes some of `bytes`; resolves with how many. */
+  write(bytes: Uint8Array): Promise<number>;
+  /** Closes the file. */
+  close(): void;
+}
+
 /** What a capture did. */
 export interface CaptureFileStats {
   /** Packets recorded. */
@@ -30,19 +38,28 @@ export interface CaptureFileStats {
 export class CaptureFile implements AsyncDisposable {
   /** The file. */
   readonly path: string;
-  /** What packets are recorded into; see `Host.capture`. */
+  /**
+   * What packets are recorded into.
+   *
+   * @internal
+   */
   readonly capture: PacketCapture;
-  readonly #file: Deno.FsFile;
+  readonly #file: CaptureWriter;
   #bytes = 0;
   #writing: Promise<void> | null = null;
   #error: Error | null = null;
   #closed: Promise<void> | null = null;
 
-  private constructor(path: string, file: Deno.FsFile, capture: PacketCapture) {
+  /**
+   * Made by {@linkcode CaptureFile.open}; over another file, by tests.
+   *
+   * @internal
+   */
+  constructor(path: string, file: CaptureWriter, options: CaptureFileOptions = {}) {
     this.path = path;
-    this.capture = capture;
+    this.capture = new PacketCapture(options.bufferBytes);
     this.#file = file;
-    capture.onData = () => this.#start();
+    this.capture.onData = () => this.#start();
     this.#start();
   }
 
@@ -51,9 +68,8 @@ export class CaptureFile implements AsyncDisposable {
    *
    * @throws {Deno.errors.NotFound} or what else keeps the file from being opened
    */
-  static async open(path: string, options: CaptureFileOptions = {}): Promise<CaptureFile> {
-    const capture = new PacketCapture(options.bufferBytes);
-    return new CaptureFile(path, await Deno.open(path, { write: true, create: true, truncate: true }), capture);
+  static open(path: string, options: CaptureFileOptions = {}): CaptureFile {
+    return new CaptureFile(path, Deno.openSync(path, { write: true, create: true, truncate: true }), options);
   }
 
   /** The counters. */
@@ -79,7 +95,7 @@ export class CaptureFile implements AsyncDisposable {
     this.capture.onData = () => {};
     await this.#writing;
     try {
-      await this.#drain();
+      await this.#run();
       await this.#write(this.capture.statistics());
     } finally {
       this.#file.close();
@@ -94,16 +110,12 @@ export class CaptureFile implements AsyncDisposable {
   async #run(): Promise<void> {
     // What the host records in this turn goes with it.
     await Promise.resolve();
-    await this.#drain();
-    this.#writing = null;
-  }
-
-  async #drain(): Promise<void> {
     while (this.#error === null) {
       const bytes = this.capture.take();
-      if (bytes === null) return;
+      if (bytes === null) break;
       await this.#write(bytes);
     }
+    this.#writing = null;
   }
 
   async #write(bytes: Uint8Array): Promise<void> {

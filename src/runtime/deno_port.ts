@@ -81,9 +81,14 @@ export class DenoPort implements UdpPort {
     this.#receiving = this.#receiveAll();
   }
 
+  /** True if this runtime has `Deno.listenDatagram`. */
+  static exists(): boolean {
+    return listenDatagram() !== undefined;
+  }
+
   /** True if this runtime has `Deno.listenDatagram` and it can serve `address` (it cannot bind `::` to IPv6 only). */
   static serves(address: IpAddr): boolean {
-    return listenDatagram() !== undefined && (address.isV4 || !address.isUnspecified);
+    return DenoPort.exists() && (address.isV4 || !address.isUnspecified);
   }
 
   /**
@@ -115,6 +120,9 @@ export class DenoPort implements UdpPort {
     if (this.#closed === null) this.#sends.push(p, to, port);
     else dropPacket(this.#context, p, DropReason.PortSend);
   }
+
+  /** Does nothing: each packet goes by itself. */
+  flush(): void {}
 
   receive(limit: number, sink: DatagramSink, now: Instant): number {
     return this.#queue.drain(limit, sink, now);

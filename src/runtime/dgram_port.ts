@@ -108,6 +108,9 @@ export class DgramPort implements UdpPort {
     else dropPacket(this.#context, p, DropReason.PortSend);
   }
 
+  /** Does nothing: each packet goes by itself. */
+  flush(): void {}
+
   receive(limit: number, sink: DatagramSink, now: Instant): number {
     return this.#queue.drain(limit, sink, now);
   }

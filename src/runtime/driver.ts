@@ -10,6 +10,9 @@
  *              → sleep until the next deadline, a datagram, room in a port, or a wake()
  * ```
  *
+ * A port that reads its socket when it is called is asked for more at the end of a turn that it had nothing for: then
+ * what is sent does not wait for a look at an empty socket.
+ *
  * A turn runs from the event loop, never inside a call of a socket: many writes in a row make one turn, and neither
  * side nor the program starves, since the event loop goes round between turns. An idle host has nothing armed. A turn
  * that finds nothing to do although the stack said "now" is not repeated at full speed.
@@ -28,8 +31,8 @@ import type { SocketUser } from "../socket/engine.ts";
 import type { Stack } from "../stack/stack.ts";
 import type { Clock } from "./clock.ts";
 import { Lateness, type LatenessStats } from "./lateness.ts";
-import { Sleeper, type SleeperKind } from "./sleeper.ts";
-import type { UdpPort } from "./udp_port.ts";
+import { type MakeSleeper, type Sleeper, TimerSleeper } from "./sleeper.ts";
+import { isPolled, type PolledPort, type UdpPort } from "./udp_port.ts";
 
 /** Datagrams a port and packets that one turn takes. */
 const BUDGET = 64;
@@ -66,8 +69,8 @@ export interface DriverOptions {
   clock: Clock;
   /** The ports, at most one an address family. */
   ports: readonly UdpPort[];
-  /** How to wait. Default `"hop"`. */
-  sleeper?: SleeperKind;
+  /** Makes what it waits by; ports that are to be looked at need one that does. Default: the `hop` sleeper. */
+  sleeper?: MakeSleeper;
   /** Told of an exception in a turn; the driver has stopped. */
   onFault: (error: unknown) => void;
 }
@@ -100,6 +103,7 @@ export class Driver {
   readonly #onFault: (error: unknown) => void;
   readonly #turn: () => void;
   readonly #look: () => void;
+  readonly #polledPorts: readonly PolledPort[];
   readonly #lateness = new Lateness();
   readonly #deadlines = new DeadlineHeap();
   readonly #waiters: (Waiter | null)[] = [];
@@ -116,6 +120,7 @@ export class Driver {
   #datagramsIn = 0;
   #holds = 0;
   #keepAlive: ReturnType<typeof setInterval> | null = null;
+  #closing: Promise<void> | null = null;
 
   /** Makes a driver at rest; the first turn follows at once. The process is not kept alive until `hold` is called. */
   constructor(options: DriverOptions) {
@@ -129,9 +134,11 @@ export class Driver {
     this.#look = () => {
       this.#scheduled = setImmediate(--this.#looksLeft > 0 ? this.#look : this.#turn);
     };
-    this.#sleeper = new Sleeper(options.sleeper ?? "hop", options.clock, this.#turn);
+    const makeSleeper: MakeSleeper = options.sleeper ?? ((clock, onDue) => new TimerSleeper("hop", clock, onDue));
+    this.#sleeper = makeSleeper(options.clock, this.#turn);
+    this.#polledPorts = options.ports.filter(isPolled);
     for (const port of options.ports) {
-      port.onReadable = () => {
+      port.onReadable = isPolled(port) ? this.#turn : () => {
         this.#looksLeft = 0;
         this.wake();
       };
@@ -182,12 +189,15 @@ export class Driver {
   hold(): void {
     if (this.#holds++ === 0 && this.#stoppedBy === null) {
       this.#keepAlive = setInterval(() => {}, FOREVER_MILLISECONDS);
+      this.#sleeper.keepAlive(true);
     }
   }
 
   /** Undoes one `hold`. */
   letGo(): void {
-    if (--this.#holds === 0) this.#endKeepAlive();
+    if (--this.#holds !== 0) return;
+    this.#endKeepAlive();
+    if (this.#stoppedBy === null) this.#sleeper.keepAlive(false);
   }
 
   /** The counters. */
@@ -220,10 +230,16 @@ export class Driver {
     // What the ports wait for does not keep the process alive by itself.
     this.#keepAlive ??= setInterval(() => {}, FOREVER_MILLISECONDS);
     try {
-      await Promise.all(this.#ports.map((port) => port.close()));
+      await (this.#closing ??= this.#closeAll());
     } finally {
       this.#endKeepAlive();
     }
+  }
+
+  async #closeAll(): Promise<void> {
+    // Not while somebody waits for what is closed.
+    await this.#sleeper.close();
+    await Promise.all(this.#ports.map((port) => port.close()));
   }
 
   #runTurn(): void {
@@ -252,11 +268,13 @@ export class Driver {
     const received = this.#receive(now);
     this.#stack.timeout(now);
     const sent = this.#send(now);
+    for (const port of this.#polledPorts) port.fill();
     const woken = this.#wakeWaiters(now);
     const events = this.#deliver(now);
     this.#datagramsIn += received;
     this.#packetsOut += sent;
     this.#sentSinceLook += sent;
+    if (received + sent > 0) this.#sleeper.traffic(now);
     this.#sleep(received + sent + woken + events > 0, now);
   }
 
@@ -284,6 +302,7 @@ export class Driver {
         port.send(p, peer.address, peer.port);
       }
     }
+    if (n > 0) { for (const port of this.#ports) port.flush(); }
     return n;
   }
 
@@ -325,8 +344,9 @@ export class Driver {
       this.#sleptUntil = NEVER;
       const isBlocked = !isWaiting && this.#ports.some((port) => port.room() === 0);
       if (!isBlocked && this.#idleTurns < IDLE_TURNS) {
-        if (isWaiting || this.#sentSinceLook < BUDGET) this.#scheduled = setImmediate(this.#turn);
-        else this.#lookThenTurn();
+        if (isWaiting || this.#polledPorts.length === this.#ports.length || this.#sentSinceLook < BUDGET) {
+          this.#scheduled = setImmediate(this.#turn);
+        } else this.#lookThenTurn();
       } else {
         this.#sleeper.sleepUntil(now + BACK_OFF, now);
       }

@@ -18,15 +18,17 @@ import type { TcpConn } from "../socket/tcp_conn.ts";
 import { connectTcp, listenTcp } from "../socket/tcp_connect.ts";
 import type { TcpListener } from "../socket/tcp_listener.ts";
 import { bindUdp, type UdpConn } from "../socket/udp_conn.ts";
-import { type PacketCapture, StackCapture } from "../stack/capture.ts";
+import { StackCapture } from "../stack/capture.ts";
 import type { StackSnapshot } from "../stack/inspect.ts";
 import { formatEndpoint } from "../stack/options.ts";
 import type { Stack } from "../stack/stack.ts";
 import type { TcpConnectOptions } from "../tcp/tcp.ts";
 import { IpAddr } from "../wire/ip_addr.ts";
+import type { CaptureFile } from "./capture_file.ts";
 import type { Driver, DriverStats } from "./driver.ts";
 import { denoError } from "./errors.ts";
 import type { UdpPort, UdpPortStats } from "./udp_port.ts";
+import type { Underlay, UnderlayChoice } from "./underlay.ts";
 
 /** How to connect. */
 export interface ConnectOptions {
@@ -66,7 +68,10 @@ export interface ListenDatagramOptions {
 
 /** How to close a host. */
 export interface CloseOptions {
-  /** How long to wait, in ns, while a connection's data makes no progress; then it is reset. Default 1 s. */
+  /**
+   * How long to wait, in ns, while a connection makes no progress, be it that its data is not acknowledged or that the
+   * peer does not end its own side; then it is reset. Default 1 s.
+   */
   patience?: Duration;
 }
 
@@ -74,8 +79,10 @@ export interface CloseOptions {
 export interface HostInspection extends StackSnapshot {
   /** What the driver saw. */
   runtime: DriverStats;
-  /** The UDP ports, with their counters. */
-  ports: ({ kind: string; address: string } & UdpPortStats)[];
+  /** What waits for deadlines, and why. */
+  sleeper: UnderlayChoice;
+  /** The UDP ports: which implementation and why, and their counters. */
+  ports: (UnderlayChoice & { address: string } & UdpPortStats)[];
   /** Sockets that are open. */
   sockets: number;
 }
@@ -88,6 +95,8 @@ export interface HostParts {
   driver: Driver;
   /** Its UDP ports. */
   ports: readonly UdpPort[];
+  /** Where its ports and its sleeper come from. */
+  underlay: Underlay;
 }
 
 const PATIENCE: Duration = SECOND;
@@ -145,6 +154,7 @@ export class Host implements AsyncDisposable {
   readonly endpoints: readonly NetAddr[];
   readonly #engine: HostEngine;
   readonly #ports: readonly UdpPort[];
+  readonly #underlay: Underlay;
   readonly #closed: PromiseWithResolvers<Error | null> = Promise.withResolvers();
   #closing: Promise<void> | null = null;
   #failedBy: Error | null = null;
@@ -158,6 +168,7 @@ export class Host implements AsyncDisposable {
   constructor(parts: HostParts) {
     this.#engine = new HostEngine(parts);
     this.#ports = parts.ports;
+    this.#underlay = parts.underlay;
     this.addresses = parts.stack.ip.addresses.map(String);
     this.endpoints = parts.ports.map(({ address, port }) => ({
       transport: "udp",
@@ -228,8 +239,10 @@ export class Host implements AsyncDisposable {
     return {
       ...stack.inspect(this.#engine.now()),
       runtime: driver.stats(),
+      sleeper: this.#underlay.sleeper(),
       ports: this.#ports.map((port) => ({
         kind: port.kind,
+        why: this.#underlay.whyPort(port),
         address: formatEndpoint(port.address, port.port),
         ...port.stats(),
       })),
@@ -237,12 +250,16 @@ export class Host implements AsyncDisposable {
     };
   }
 
-  /** Records every inner packet into `capture` from now on; `null` ends that. See `CaptureFile`. */
-  capture(capture: PacketCapture | null): void {
+  /**
+   * Records every inner packet into `file` from now on; `null` ends that. The interfaces of the capture are `PEER:out`
+   * and `PEER:in`; with an impairment also `PEER:out:wire` behind it, `PEER:in:wire` before it, and `PEER:out:drop` and
+   * `PEER:in:drop` for what was dropped, with the reason as the packet's comment.
+   */
+  capture(file: CaptureFile | null): void {
     const { stack } = this.#engine;
     // Wall time at the stack's instant 0.
     const origin = performance.timeOrigin + performance.now() - toMilliseconds(this.#engine.now());
-    stack.tap = capture === null ? null : new StackCapture(capture, stack.ip.interfaces, origin);
+    stack.tap = file === null ? null : new StackCapture(file.capture, stack.ip.interfaces, origin);
   }
 
   /** Has the open host keep the process alive, as it does from the start. */
@@ -265,8 +282,8 @@ export class Host implements AsyncDisposable {
   }
 
   /**
-   * Closes all sockets and the host. What was written is still sent, and waited for while it makes progress.
-   * Connections that are left then are reset.
+   * Closes all sockets and the host. What was written is still sent, and waited for while it makes progress, as is the
+   * end of each peer's own side. Connections that are left then are reset.
    */
   close(options: CloseOptions = {}): Promise<void> {
     return this.#closing ??= this.#close(options.patience ?? PATIENCE);

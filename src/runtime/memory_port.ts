@@ -108,6 +108,9 @@ export class MemoryPort implements UdpPort {
     if (held !== null) this.#deliver(held.p, held.to, held.port);
   }
 
+  /** Does nothing: each packet goes by itself. */
+  flush(): void {}
+
   receive(limit: number, sink: DatagramSink, now: Instant): number {
     return this.#queue.drain(limit, sink, now);
   }

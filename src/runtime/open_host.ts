@@ -6,29 +6,27 @@
  */
 
 import { lookup } from "node:dns/promises";
-import { type HostOptions, parseHostConfig } from "../stack/config.ts";
+import { type HostOptions, parseEndpointNames, parseHostConfig } from "../stack/config.ts";
+import { ConfigFaults } from "../stack/config_faults.ts";
 import { type Endpoint, formatEndpoint, type HostConfig } from "../stack/options.ts";
 import { Stack } from "../stack/stack.ts";
 import { IpAddr } from "../wire/ip_addr.ts";
 import { MonotonicClock } from "./clock.ts";
-import { DenoPort } from "./deno_port.ts";
-import { DgramPort } from "./dgram_port.ts";
 import { Driver } from "./driver.ts";
 import { requireNet } from "./errors.ts";
 import { Host } from "./host.ts";
+import { TimerSleeper } from "./sleeper.ts";
 import type { PortContext, UdpPort } from "./udp_port.ts";
+import { type OpenPort, SystemUnderlay, type Underlay } from "./underlay.ts";
 
 export { Host } from "./host.ts";
-
-/** Binds a UDP port to an address; port 0 is any. */
-export type OpenPort = (address: IpAddr, port: number, context: PortContext) => UdpPort | Promise<UdpPort>;
 
 /**
  * Opens a host: one IP stack in this process, joined to its peers by UDP.
  *
  * Names of peers' endpoints are looked up once. Without `listen`, an ephemeral port is bound in each address family in
- * which there is a peer. `Deno.listenDatagram` is used where it exists (with `--unstable-net`), else `node:dgram`.
- * Needs the permission to use the network at every endpoint.
+ * which there is a peer. Needs the permission to use the network at every endpoint; with `--allow-ffi` for the C
+ * library, on Linux, datagrams go many at a time.
  *
  * @example
  * ```ts
@@ -50,30 +48,48 @@ export async function openHost(options: HostOptions): Promise<Host> {
   for (const { endpoint } of config.peers) {
     if (endpoint !== null) await requireNet(formatEndpoint(endpoint.address, endpoint.port));
   }
-  return await start(config, openUdpPort);
+  return await start(config, new SystemUnderlay(config.port, config.sleeper));
 }
 
 /** Opens a host over UDP ports of another kind than the operating system's; for tests. */
 export async function openHostOver(options: HostOptions, openPort: OpenPort): Promise<Host> {
-  return await start(parseHostConfig(options), openPort);
+  const config = parseHostConfig(options);
+  const kind = config.sleeper ?? "hop";
+  if (kind === "ppoll") throw new TypeError('the sleeper "ppoll" is for the ports of the system');
+  return await start(config, {
+    open: openPort,
+    makeSleeper: () => (clock, onDue) => new TimerSleeper(kind, clock, onDue),
+    whyPort: () => "given",
+    sleeper: () => ({ kind, why: config.sleeper === null ? "it needs no permission" : "asked for" }),
+  });
 }
 
-async function start(config: HostConfig, openPort: OpenPort): Promise<Host> {
+async function start(config: HostConfig, underlay: Underlay): Promise<Host> {
   const clock = new MonotonicClock();
   const stack = new Stack({ ...config, seed: config.seed ?? drawSeed() });
   let host: Host | null = null;
-  const fault = (error: unknown) => host?.fail(error instanceof Error ? error : new Error(String(error)));
+  let earlyFault = null as Error | null;
+  const fault = (error: unknown) => {
+    const reason = error instanceof Error ? error : new Error(String(error));
+    if (host === null) earlyFault ??= reason;
+    else host.fail(reason);
+  };
   const context: PortContext = { pool: stack.pool, drops: stack.drops, fault };
   const ports: UdpPort[] = [];
   try {
-    for (const { address, port } of endpointsOf(config)) ports.push(await openPort(address, port, context));
+    for (const { address, port } of endpointsOf(config)) ports.push(await underlay.open(address, port, context));
+    const driver = new Driver({ stack, clock, ports, sleeper: underlay.makeSleeper(ports), onFault: fault });
+    host = new Host({ stack, driver, ports, underlay });
+    if (earlyFault !== null) {
+      host.fail(earlyFault);
+      await host.closed;
+      throw earlyFault;
+    }
+    return host;
   } catch (error) {
     await Promise.all(ports.map((port) => port.close()));
     throw error;
   }
-  const driver = new Driver({ stack, clock, ports, onFault: fault });
-  host = new Host({ stack, driver, ports });
-  return host;
 }
 
 /** The endpoints to bind: those that are configured, or any port of each family in which there is a peer. */
@@ -88,32 +104,34 @@ function endpointsOf(config: HostConfig): readonly Endpoint[] {
   return any;
 }
 
-async function openUdpPort(address: IpAddr, port: number, context: PortContext): Promise<UdpPort> {
-  await requireNet(formatEndpoint(address, port));
-  if (DenoPort.serves(address)) return DenoPort.open(address, port, context);
-  return await DgramPort.open(address, port, context);
-}
-
 /** 53 bits that nobody can guess. */
 function drawSeed(): number {
   const [low, high] = crypto.getRandomValues(new Uint32Array(2));
   return (high! >>> 11) * 2 ** 32 + low!;
 }
 
-/** The options with every host name in a peer's endpoint looked up; what is no name is left to be checked. */
-async function resolveEndpoints(options: HostOptions): Promise<HostOptions> {
-  if (!Array.isArray(options?.peers)) return options;
-  const peers = await Promise.all(options.peers.map(async (peer) => {
-    const name = typeof peer?.endpoint === "string"
-      ? /^([a-z0-9_.-]*[a-z][a-z0-9_.-]*):(\d+)$/i.exec(peer.endpoint)
-      : null;
+/**
+ * The options with every host name in a peer's endpoint looked up, once the form of everything was found right.
+ *
+ * @throws {ConfigError} if anything has a wrong form, or a name cannot be looked up
+ */
+export async function resolveEndpoints<T>(options: T): Promise<T> {
+  const names = parseEndpointNames(options);
+  if (names.every((name) => name === null)) return options;
+  const faults = new ConfigFaults(options);
+  const resolve = async (peer: object, i: number): Promise<object> => {
+    const name = names[i]!;
     if (name === null) return peer;
-    const { address } = await lookup(name[1]!).catch((error) => {
-      throw new TypeError(`the endpoint "${peer.endpoint}" of peer "${peer.name}" cannot be looked up`, {
-        cause: error,
-      });
-    });
-    return { ...peer, endpoint: formatEndpoint(IpAddr.parse(address), Number(name[2])) };
-  }));
+    try {
+      const { address } = await lookup(name.hostname);
+      return { ...peer, endpoint: formatEndpoint(IpAddr.parse(address), name.port) };
+    } catch (error) {
+      if (error instanceof Deno.errors.NotCapable) throw error;
+      faults.add(["peers", i, "endpoint"], "an address or a name that can be looked up");
+      return peer;
+    }
+  };
+  const peers = await Promise.all((options as { peers: object[] }).peers.map(resolve));
+  faults.throwIfAny();
   return { ...options, peers };
 }

@@ -41,12 +41,14 @@ export interface UdpPortStats {
   sendErrors: number;
   /** Errors reported while receiving. */
   receiveErrors: number;
+  /** Datagrams that the system dropped since nobody read them in time; absent where the port cannot know. */
+  socketDrops?: number;
 }
 
 /** A bound UDP socket of one address family. */
 export interface UdpPort {
   /** Which implementation this is. */
-  readonly kind: "dgram" | "deno" | "memory";
+  readonly kind: "dgram" | "deno" | "linux" | "memory";
   /** The address that it is bound to. */
   readonly address: IpAddr;
   /** The port that it is bound to. */
@@ -57,8 +59,10 @@ export interface UdpPort {
   onWritable: () => void;
   /** How many packets may be handed over now. */
   room(): number;
-  /** Takes `p` and sends its live range to an endpoint. */
+  /** Takes `p`, whose live range is to be sent to an endpoint, at the latest at the next `flush`. */
   send(p: Packet, to: IpAddr, port: number): void;
+  /** Sends what waits to be sent together with more. */
+  flush(): void;
   /** Hands at most `limit` datagrams to `sink`; returns how many. */
   receive(limit: number, sink: DatagramSink, now: Instant): number;
   /** Datagrams received and waiting. */
@@ -67,6 +71,33 @@ export interface UdpPort {
   stats(): UdpPortStats;
   /** Closes the socket once it has taken what it was handed; all packets are free afterwards. */
   close(): Promise<void>;
+}
+
+/** A port that reads and writes its socket itself, when it is called. */
+export interface PolledPort extends UdpPort {
+  /** The descriptor of the socket. */
+  readonly fd: number;
+  /** True while packets wait for the socket to have room. */
+  readonly isBlocked: boolean;
+  /** What it has to do without, each in a few words. */
+  readonly notes: readonly string[];
+  /**
+   * To be called at the end of a turn: takes datagrams from the socket if none wait, and if `receive` handed out none since
+   * the last call. Nobody is told. `receive` alone takes none but to go on with what it hands out.
+   */
+  fill(): void;
+  /**
+   * Sends what waits, if the socket has room again, and takes datagrams from the socket if none wait; if the first ones
+   * came, `onReadable` is called.
+   *
+   * @returns true if datagrams wait
+   */
+  look(): boolean;
+}
+
+/** True for a port that has to be looked at, false for one that is told by the event loop. */
+export function isPolled(port: UdpPort): port is PolledPort {
+  return port.kind === "linux";
 }
 
 /** What a port needs of the host that it belongs to. */

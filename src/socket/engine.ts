@@ -21,7 +21,7 @@ export interface SocketUser {
 /** A socket that is open, as its host sees it. */
 export interface OpenSocket {
   /**
-   * Closes it in good order and resolves when nothing is left to be sent. Gives up, and leaves the rest to the stack,
+   * Closes it in good order and resolves when it is over, on the peer's side too. Gives up, and leaves the rest to the stack,
    * when nothing has moved for `patience`.
    */
   finish(patience: Duration): Promise<void>;

@@ -85,7 +85,10 @@ export class PendingQueue {
 
   /** Tries the waiting operations in order, up to the first that has to go on waiting. */
   poll(): void {
-    while (this.#head !== null && this.#head.attempt()) this.#remove(this.#head);
+    for (let operation = this.#head; operation !== null && operation.attempt(); operation = this.#head) {
+      // The attempt may have emptied the queue itself, by `fail`.
+      if (operation === this.#head) this.#remove(operation);
+    }
   }
 
   /** Rejects all waiting operations. */

@@ -9,7 +9,7 @@
  */
 
 import { SocketErrorKind } from "../base/errors.ts";
-import { type Duration, SECOND } from "../base/time.ts";
+import { type Duration, MILLISECOND, SECOND } from "../base/time.ts";
 import { PingOutcome, type PingResult } from "../icmp/ping_socket.ts";
 import { icmpErrorText } from "../wire/icmp.ts";
 import type { IpAddr } from "../wire/ip_addr.ts";
@@ -20,7 +20,7 @@ import { PendingQueue } from "./pending.ts";
 export interface PingOptions {
   /** How many requests to send. Default: without end. */
   count?: number;
-  /** Time between two requests in ns. Default 1 s. */
+  /** Time between two requests in ns, at least 1 ms (1,000,000). Default 1 s. */
   interval?: Duration;
   /** How long to wait for each answer in ns. Default 5 s. */
   timeout?: Duration;
@@ -81,7 +81,9 @@ export type PingAnswer = PingReply | PingTimeout | PingError;
 export function ping(engine: Engine, remote: IpAddr, options: PingOptions = {}): AsyncGenerator<PingAnswer, void> {
   const { count = Infinity, interval = SECOND, timeout = 5 * SECOND, sizeBytes = 56, ttl = 64 } = options;
   if (count !== Infinity) requireInteger("count", count, 0, Number.MAX_SAFE_INTEGER);
-  if (!(interval > 0)) throw new RangeError(`the interval must be more than 0 ns, got ${interval}`);
+  if (!(interval >= MILLISECOND)) {
+    throw new RangeError(`the interval is in ns and must be at least ${MILLISECOND} (1 ms), got ${interval}`);
+  }
   if (!(timeout > 0)) throw new RangeError(`the timeout must be more than 0 ns, got ${timeout}`);
   requireInteger("size", sizeBytes, 0, 65507);
   requireInteger("ttl", ttl, 1, 255);
@@ -122,9 +124,9 @@ async function* run(
         const seq = ++sent & 0xffff;
         nextAt = Math.max(nextAt + interval, now);
         const refusal = socket.send(seq, sizeBytes, ttl, now, now + timeout);
-        if (refusal === SocketErrorKind.None) {
-          engine.wake();
-        } else {
+        // Has the request sent, and the event loop run, also when the program is late for each of them.
+        await engine.sleepUntil(now, ends);
+        if (refusal !== SocketErrorKind.None) {
           ended++;
           yield { kind: "error", seq, from: socket.localAddress.toString(), message: REFUSALS[refusal] ?? "not sent" };
         }

@@ -23,6 +23,7 @@ import type { TcpInfo } from "../tcp/info.ts";
 import { TcpState } from "../tcp/state.ts";
 import type { Tcb } from "../tcp/tcb.ts";
 import type { NetAddr } from "./address.ts";
+import { requireBytes } from "./bytes.ts";
 import type { Engine, OpenSocket } from "./engine.ts";
 import { PendingQueue } from "./pending.ts";
 
@@ -66,7 +67,11 @@ export class TcpConn implements Disposable, AsyncDisposable {
     this.#reads = new PendingQueue(engine);
     this.#writes = new PendingQueue(engine);
     this.#open = {
-      finish: (patience) => this.#finish(patience),
+      // Until the peer has ended its side, too: the host will be gone, and could only reset what is still open then.
+      finish: (patience) => {
+        this.close();
+        return this.#waitFor(this.closed, patience);
+      },
       fail: (reason) => this.#fail(reason),
     };
     tcb.user = { onEvents: (events: number) => this.#onEvents(events) };
@@ -80,8 +85,9 @@ export class TcpConn implements Disposable, AsyncDisposable {
    * @param buffer where the bytes go
    * @returns how many bytes were read, or `null` at the end of the stream
    */
-  read(buffer: Uint8Array): Promise<number | null> {
-    return this.#reads.run(() => this.#readNow(buffer));
+  async read(buffer: Uint8Array): Promise<number | null> {
+    requireBytes(buffer, "the buffer to read into");
+    return await this.#reads.run(() => this.#readNow(buffer));
   }
 
   /**
@@ -90,21 +96,23 @@ export class TcpConn implements Disposable, AsyncDisposable {
    * @param bytes what to write; may be used again once the promise has resolved
    * @returns how many bytes were taken, as in Deno perhaps fewer than given
    */
-  write(bytes: Uint8Array): Promise<number> {
-    return this.#writes.run(() => {
+  async write(bytes: Uint8Array): Promise<number> {
+    requireBytes(bytes, "what is written");
+    return await this.#writes.run(() => {
       const n = this.#writeNow(bytes, 0);
       return n === 0 && bytes.length > 0 ? undefined : n;
     });
   }
 
   /** Says that nothing more will be written; what was written before is still sent. The other direction stays open. */
-  closeWrite(): Promise<void> {
-    return this.#writes.run(() => {
+  async closeWrite(): Promise<void> {
+    await this.#writes.run(() => {
       if (this.#closedBy !== null) throw this.#closedBy;
       this.#throwIfFailed();
       this.#endWriting();
       return null;
-    }).then(() => {});
+    });
+    if (this.#readCancelled) this.close();
   }
 
   /**
@@ -193,8 +201,11 @@ export class TcpConn implements Disposable, AsyncDisposable {
    * Closes the connection and waits until the peer has acknowledged everything. Waits no longer when nothing has moved
    * for three seconds; the rest then goes on in the background.
    */
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.#finish(PATIENCE);
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.close();
+    if (this.#isFinished) return;
+    this.#finished ??= Promise.withResolvers<void>();
+    await this.#waitFor(this.#finished.promise, PATIENCE);
   }
 
   get #name(): string {
@@ -222,6 +233,8 @@ export class TcpConn implements Disposable, AsyncDisposable {
       this.#engine.wake();
       return n;
     }
+    // The stream is whole, also if the peer reset the connection afterwards because it is gone.
+    if (this.#tcb.finReached) return null;
     this.#throwIfFailed();
     return this.#tcb.readEnded ? null : undefined;
   }
@@ -235,12 +248,13 @@ export class TcpConn implements Disposable, AsyncDisposable {
     return n;
   }
 
-  #writeAll(bytes: Uint8Array): Promise<void> {
+  async #writeAll(bytes: Uint8Array): Promise<void> {
+    requireBytes(bytes, "a chunk of the writable stream");
     let from = 0;
-    return this.#writes.run(() => {
+    await this.#writes.run(() => {
       from += this.#writeNow(bytes, from);
       return from < bytes.length ? undefined : null;
-    }).then(() => {});
+    });
   }
 
   #endWriting(): void {
@@ -248,7 +262,6 @@ export class TcpConn implements Disposable, AsyncDisposable {
     this.#writeEnded = true;
     this.#tcb.shutdownWrite(this.#engine.now());
     this.#engine.wake();
-    if (this.#readCancelled) this.close();
   }
 
   #throwIfFailed(): void {
@@ -315,12 +328,10 @@ export class TcpConn implements Disposable, AsyncDisposable {
     this.#closed?.resolve(this.#failedBy ?? this.#failure);
   }
 
-  async #finish(patience: Duration): Promise<void> {
-    this.close();
-    if (this.#isFinished) return;
-    this.#finished ??= Promise.withResolvers<void>();
+  /** Waits for `event`, but no longer than `patience` while the peer acknowledges nothing. */
+  async #waitFor(event: Promise<unknown>, patience: Duration): Promise<void> {
     const done = new AbortController();
-    const finished = this.#finished.promise.then(() => true);
+    const finished = event.then(() => true);
     try {
       for (let before = Infinity; this.#tcb.unackedBytes < before;) {
         before = this.#tcb.unackedBytes;

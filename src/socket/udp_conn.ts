@@ -13,6 +13,7 @@ import type { UdpSocket } from "../udp/udp_socket.ts";
 import type { IpAddr } from "../wire/ip_addr.ts";
 import { type NetAddr, parseHostname } from "./address.ts";
 import { bindAll, explainBind } from "./bind.ts";
+import { requireBytes } from "./bytes.ts";
 import type { Engine, OpenSocket } from "./engine.ts";
 import type { Duration } from "../base/time.ts";
 import { PendingQueue } from "./pending.ts";
@@ -66,11 +67,12 @@ export class UdpConn implements AsyncIterable<[Uint8Array<ArrayBuffer>, NetAddr]
    * @param options `signal` gives up waiting, with its reason
    * @returns the bytes and where they came from
    */
-  receive(
+  async receive(
     buffer?: Uint8Array,
     options: { signal?: AbortSignal } = {},
   ): Promise<[Uint8Array<ArrayBuffer>, NetAddr]> {
-    return this.#receives.run(() => this.#receiveNow(buffer), options.signal);
+    if (buffer !== undefined) requireBytes(buffer, "the buffer to receive into");
+    return await this.#receives.run(() => this.#receiveNow(buffer), options.signal);
   }
 
   /**
@@ -152,6 +154,7 @@ export class UdpConn implements AsyncIterable<[Uint8Array<ArrayBuffer>, NetAddr]
 
   #sendNow(bytes: Uint8Array, addr: NetAddr, departIn: Duration): number {
     if (this.#closedBy !== null) throw this.#closedBy;
+    requireBytes(bytes, "what is sent");
     const remote = this.#parse(addr.hostname);
     const socket = this.#sockets.find((socket) => socket.localAddress.version === remote.version);
     if (socket === undefined) {

@@ -2,8 +2,8 @@
  * The configuration of a host as a user writes it, and how it becomes a {@linkcode HostConfig}.
  *
  * It is checked once and whole: one error names every field that is wrong, with what was found and what was expected.
- * Beyond the form of each field these have to hold: names, addresses, endpoints and routes occur once; routes lead to
- * peers that there are; an interface that carries IPv6 has an MTU of at least 1,280; and no endpoint of a peer lies in a
+ * Beyond the form of each field these have to hold: names, addresses, endpoints, allowed prefixes and routes occur once;
+ * own addresses are neither those of a network nor behind a peer; routes lead to peers that there are; an interface that carries IPv6 has an MTU of at least 1,280; and no endpoint of a peer lies in a
  * prefix that is itself routed into the tunnel, which almost always means that inner and outer addresses were mixed up
  * (a default route is let through: the underlay is not reached by these routes).
  *
@@ -12,15 +12,24 @@
 
 import type { Duration } from "../base/time.ts";
 import type { NetemConfig } from "../impair/config.ts";
+import { formatTime } from "../impair/units.ts";
 import { AddressKind, addressKind, isWireKind } from "../ip/address_kind.ts";
 import { RouteTable } from "../ip/route_table.ts";
-import type { TcpOptions } from "../tcp/options.ts";
+import { DEFAULT_TCP_OPTIONS, type TcpOptions } from "../tcp/options.ts";
 import { DEFAULT_UDP_OPTIONS, type UdpOptions } from "../udp/udp.ts";
-import type { IpPrefix } from "../wire/ip_addr.ts";
+import { type IpInterface, IpPrefix } from "../wire/ip_addr.ts";
 import { ipHeaderBytes } from "../wire/ip_header.ts";
 import { UDP_HEADER_BYTES } from "../wire/udp.ts";
 import { ConfigFaults, nearest, type PathStep } from "./config_faults.ts";
-import { FQ_RATES, parseShape, type ShapedHost, type ShapedImpair, type ShapedPeer } from "./config_schema.ts";
+import {
+  type EndpointName,
+  FQ_RATES,
+  parseNames,
+  parseShape,
+  type ShapedHost,
+  type ShapedImpair,
+  type ShapedPeer,
+} from "./config_schema.ts";
 import {
   ALLOWED_METRIC,
   type EcnMode,
@@ -52,11 +61,17 @@ export type ImpairOption = string | { in?: NetemOption; out?: NetemOption };
 
 /** A peer as a user writes it. */
 export interface HostPeerOptions {
-  /** Its name (default its endpoint). */
+  /** Its name (default its endpoint, with `" vni N"` behind it if it has a `vni` of its own). */
   name?: string;
-  /** Where it is on the underlay: `"192.0.2.7:4790"`, `"[2001:db8::7]:4790"`. Left out without encapsulation only. */
+  /**
+   * Where it is on the underlay: `"192.0.2.7:4790"`, `"[2001:db8::7]:4790"`, for `openHost` also `"router.example:4790"`.
+   * Left out without encapsulation only.
+   */
   endpoint?: string;
-  /** The inner prefixes behind it: what it may send from, and what is routed to it. At least one. */
+  /**
+   * The inner prefixes behind it: what it may send from, and what is routed to it. At least one; none that another peer
+   * has, and no address of this host.
+   */
   allowed: string | string[];
   /** The largest inner packet in bytes, 576 to 1,900 (default that of the host). */
   mtu?: number;
@@ -68,13 +83,19 @@ export interface HostPeerOptions {
    * with the port `"linux"` (RFC 6040). Needs the port `"linux"`.
    */
   ecn?: EcnMode;
-  /** Impairments (default those of the host). */
+  /**
+   * Impairments. Each direction that is left out has the host's: with `impair: "loss 1%"` in the host, `{ in: "delay
+   * 5ms" }` here means that and the loss of what goes out. `{ out: {} }` is for no impairment in that direction.
+   */
   impair?: ImpairOption;
 }
 
 /** The configuration of a host as a user writes it. */
 export interface HostOptions {
-  /** The host's own inner addresses with their prefix lengths: `"10.7.0.1/24"`. */
+  /**
+   * The host's own inner addresses with their prefix lengths: `"10.7.0.1/24"`. The first and the last address of an IPv4
+   * prefix are the network's and the broadcast address, unless it is a /31 or /32.
+   */
   address: string | string[];
   /** Endpoints to bind, at most one of each family (default any port, for each family that a peer needs). */
   listen?: string | string[];
@@ -100,11 +121,14 @@ export interface HostOptions {
   encapsulation?: "raw" | "vxlan-gpe" | "none" | { kind: "raw" | "none" } | { kind: "vxlan-gpe"; vni?: number };
   /** The queueing discipline, with options by tc's names (default `"fq"`). */
   qdisc?: "fq" | "pfifo" | { kind: "fq" | "pfifo"; [option: string]: unknown };
-  /** Impairments of all peers that have none of their own. */
+  /** Impairments of all peers, each direction for those peers that have none of their own in that direction. */
   impair?: ImpairOption;
   /** Congestion control of TCP by name (default `"reno"`). */
   congestion?: string;
-  /** Settings of TCP; times in ns or as text with a unit. */
+  /**
+   * Settings of TCP; times in ns or as text with a unit. Timeouts of retransmission are at least 1 ms, `maxRto` is not
+   * below the two others, and `delayedAck` is below 500 ms.
+   */
   tcp?: { [Option in keyof TcpOptions]?: TcpOptions[Option] | (TcpOptions[Option] extends Duration ? string : never) };
   /** Settings of UDP. */
   udp?: Partial<UdpOptions>;
@@ -112,6 +136,20 @@ export interface HostOptions {
   poolPackets?: number;
   /** Seed of all randomness (default drawn). */
   seed?: number;
+}
+
+/**
+ * Checks the form of a configuration in which peers may have names in their endpoints, and gives these names: `null` for
+ * a peer that has none. They have to be looked up before {@linkcode parseHostConfig}.
+ *
+ * @param input what a user wrote; see {@linkcode HostOptions}
+ * @throws {TypeError} if the form of anything is wrong, as {@linkcode parseHostConfig}
+ */
+export function parseEndpointNames(input: unknown): readonly (EndpointName | null)[] {
+  const faults = new ConfigFaults(input);
+  const names = parseNames(input, faults);
+  faults.throwIfAny();
+  return names;
 }
 
 /**
@@ -130,6 +168,7 @@ export function parseHostConfig(input: unknown): HostConfig {
   checkPeers(config, shaped!, faults);
   checkEndpoints(config, faults);
   checkRoutes(config, faults);
+  checkTcp(config, faults);
   faults.throwIfAny();
   return config;
 }
@@ -170,7 +209,7 @@ function completeQdisc(shaped: ShapedHost): QdiscConfig {
 function completePeer(peer: ShapedPeer, i: number, host: ShapedHost, encapsulation: EncapsulationConfig): PeerConfig {
   const endpoint = peer.endpoint ?? null;
   return {
-    name: peer.name ?? (endpoint === null ? `peer${i + 1}` : formatEndpoint(endpoint.address, endpoint.port)),
+    name: peer.name ?? defaultName(peer, i),
     endpoint,
     allowed: peer.allowed,
     mtu: peer.mtu ?? host.mtu ?? tunnelMtu(endpoint, encapsulation),
@@ -178,6 +217,13 @@ function completePeer(peer: ShapedPeer, i: number, host: ShapedHost, encapsulati
     ecn: peer.ecn ?? "compatibility",
     impair: completeImpair(peer.impair, host.impair),
   };
+}
+
+/** A name that no other peer has, but one with the same endpoint and VNI, which is refused for that. */
+function defaultName({ endpoint, vni }: ShapedPeer, i: number): string {
+  if (endpoint === undefined) return `peer${i + 1}`;
+  const name = formatEndpoint(endpoint.address, endpoint.port);
+  return vni === undefined ? name : `${name} vni ${vni}`;
 }
 
 function completeImpair(own: ShapedImpair | undefined, host: ShapedImpair | undefined): ImpairConfig {
@@ -193,7 +239,8 @@ function tunnelMtu(endpoint: Endpoint | null, encapsulation: EncapsulationConfig
 
 function checkAddresses(config: HostConfig, faults: ConfigFaults): void {
   const seen = new Set<string>();
-  config.addresses.forEach(({ address: a }, i) => {
+  config.addresses.forEach((own, i) => {
+    const { address: a } = own;
     const kind = addressKind(a.version, a.w0, a.w1, a.w2, a.w3);
     if (!isWireKind(kind) && kind !== AddressKind.Loopback) {
       faults.add(
@@ -201,17 +248,35 @@ function checkAddresses(config: HostConfig, faults: ConfigFaults): void {
         `an address that a host can have, not one that is ${AddressKind[kind]!.toLowerCase()}`,
       );
     }
+    const reserved = reservedFor(own);
+    if (reserved !== null) faults.add(["address", i], `the address of a host in ${own.prefix}, not ${reserved}`);
     if (seen.has(`${a}`)) faults.add(["address", i], "an address that is not in the list already");
     seen.add(`${a}`);
   });
 }
 
+/** What the first or the last address of an IPv4 network is for (RFC 1122 section 3.2.1.3); a /31 has none (RFC 3021). */
+function reservedFor({ address, prefix }: IpInterface): string | null {
+  if (!address.isV4 || prefix.length >= 31) return null;
+  const hostBits = 0xffffffff >>> prefix.length;
+  const host = (address.w3 & hostBits) >>> 0;
+  return host === 0 ? "that of the network itself" : host === hostBits ? "its broadcast address" : null;
+}
+
 function checkPeers(config: HostConfig, shaped: ShapedHost, faults: ConfigFaults): void {
   const names = new Map<string, number>();
   const hasV6 = config.addresses.some(({ address }) => !address.isV4);
+  const ownHosts = new Map(
+    config.addresses.map(({ address }, i) => [`${new IpPrefix(address, address.isV4 ? 32 : 128)}`, i]),
+  );
+  const holders = new Map<string, number>();
+  const hasName = (i: number): boolean => shaped.peers![i]!.name !== undefined;
   config.peers.forEach((peer, i) => {
     const other = names.get(peer.name);
-    if (other !== undefined) faults.add(["peers", i, "name"], `a name of its own: peers[${other}] has that one`);
+    // Two default names are the same only with the same endpoint, which is a fault by itself.
+    if (other !== undefined && (hasName(i) || hasName(other))) {
+      faults.add(["peers", i, "name"], `a name of its own: peers[${other}] has that one`);
+    }
     names.set(peer.name, i);
     if (config.encapsulation.kind !== "vxlan-gpe" && shaped.peers![i]!.vni !== undefined) {
       faults.add(["peers", i, "vni"], `nothing: "${config.encapsulation.kind}" has no network identifier`);
@@ -220,10 +285,19 @@ function checkPeers(config: HostConfig, shaped: ShapedHost, faults: ConfigFaults
       const path: PathStep[] = shaped.peers![i]!.mtu === undefined ? ["mtu"] : ["peers", i, "mtu"];
       faults.add(path, `at least ${IPV6_MTU_MIN}, since IPv6 is used`);
     }
-    const prefixes = new Set<string>();
     peer.allowed.forEach((prefix, j) => {
-      if (prefixes.has(`${prefix}`)) faults.add(["peers", i, "allowed", j], "a prefix that is not in the list already");
-      prefixes.add(`${prefix}`);
+      const path: PathStep[] = ["peers", i, "allowed", j];
+      const holder = holders.get(`${prefix}`);
+      if (holder === i) faults.add(path, "a prefix that is not in the list already");
+      else if (holder !== undefined) {
+        faults.add(path, `a prefix of its own: peers[${holder}].allowed has ${prefix} too`);
+      }
+      holders.set(`${prefix}`, i);
+      const own = ownHosts.get(`${prefix}`);
+      if (own !== undefined) {
+        const where = config.addresses.length === 1 ? "address" : `address[${own}]`;
+        faults.add(path, `what is behind the peer, not this host's own ${config.addresses[own]} of ${where}`);
+      }
     });
   });
 }
@@ -298,4 +372,17 @@ function checkRoutes(config: HostConfig, faults: ConfigFaults): void {
       faults.add(["routes", i, "metric"], `another metric: the peer's allowed prefixes have ${ALLOWED_METRIC}`);
     }
   });
+}
+
+/** `maxRto` bounds both the first timeout and the least one; what is left out counts with its default. */
+function checkTcp({ tcp }: HostConfig, faults: ConfigFaults): void {
+  const { maxRto, ...others } = { ...DEFAULT_TCP_OPTIONS, ...tcp };
+  for (const name of ["initialRto", "minRto"] as const) {
+    if (others[name] <= maxRto) continue;
+    if (tcp.maxRto === undefined) faults.add(["tcp", name], `at most maxRto (${formatTime(maxRto)} by default)`);
+    else {
+      const byDefault = tcp[name] === undefined ? " by default" : "";
+      faults.add(["tcp", "maxRto"], `at least ${name} (${formatTime(others[name])}${byDefault})`);
+    }
+  }
 }

@@ -112,18 +112,37 @@ export function formatValue(value: unknown): string {
   return text.length <= 60 ? text : `${text.slice(0, 57)}...`;
 }
 
-/** The name nearest to `word`, if it is so near that a slip may be meant; else `null`. */
+/**
+ * The name nearest to `word`, if it is so near that a slip may be meant; else `null`. Of two at the same distance it is
+ * the one that has more letters at its ends in common with `word`: `recvBufferBytes` is a short form of
+ * `receiveBufferBytes`, though it takes no more changes to `sendBufferBytes`.
+ */
 export function nearest(word: string, names: readonly string[]): string | null {
+  const from = word.toLowerCase();
   let best: string | null = null;
   let bestDistance = Math.min(3, Math.floor(word.length / 3) + 1);
+  let bestShared = -1;
   for (const name of names) {
-    const distance = editDistance(word.toLowerCase(), name.toLowerCase());
-    if (distance <= bestDistance && (best === null || distance < bestDistance)) {
+    const to = name.toLowerCase();
+    const distance = editDistance(from, to);
+    const shared = sharedEnds(from, to);
+    if (distance < bestDistance || (distance === bestDistance && shared > bestShared)) {
       best = name;
       bestDistance = distance;
+      bestShared = shared;
     }
   }
   return best;
+}
+
+/** How many letters are the same at the beginning and at the end. */
+function sharedEnds(a: string, b: string): number {
+  const most = Math.min(a.length, b.length);
+  let head = 0;
+  while (head < most && a[head] === b[head]) head++;
+  let tail = 0;
+  while (tail < most - head && a.at(-1 - tail) === b.at(-1 - tail)) tail++;
+  return head + tail;
 }
 
 /** How many letters have to be inserted, removed, changed or swapped with their neighbour to turn `a` into `b`. */

@@ -8,10 +8,10 @@
  */
 
 import { z } from "zod";
-import type { Duration } from "../base/time.ts";
+import { type Duration, MILLISECOND } from "../base/time.ts";
 import { NETEM_DEFAULTS, type NetemConfig, netemConfig } from "../impair/config.ts";
 import { parseNetem } from "../impair/parse.ts";
-import { parseRate, parseTime } from "../impair/units.ts";
+import { formatTime, parseRate, parseTime } from "../impair/units.ts";
 import type { FqOptions } from "../qdisc/fq.ts";
 import { FQ_WEIGHT_MIN } from "../qdisc/fq_band.ts";
 import { CONGESTION_CONTROLS } from "../tcp/congestion/registry.ts";
@@ -73,13 +73,15 @@ function shorthand<T extends z.ZodType>(field: string, schema: T) {
   return z.preprocess((value) => typeof value === "string" ? { [field]: value } : value, schema);
 }
 
-/** A time in ns, or text with a unit. */
-function duration() {
-  const error = 'a time in ns, or text with a unit like "200ms"';
+/** A time in ns, or text with a unit, of at least `least` and less than `bound`. */
+function duration(least: Duration = 0, bound: Duration = Infinity) {
+  const from = least === 0 ? "" : ` of at least ${formatTime(least)}`;
+  const to = bound === Infinity ? "" : ` of less than ${formatTime(bound)}`;
+  const error = `a time${from}${to} in ns, or text with a unit like "200ms"`;
   return z.union([z.number(), z.string()], { error }).transform((value, context): Duration => {
     try {
       const time = typeof value === "string" ? parseTime(value) : value;
-      if (Number.isSafeInteger(time) && time >= 0) return time;
+      if (Number.isSafeInteger(time) && time >= least && time < bound) return time;
     } catch {
       // Told below, in the same words.
     }
@@ -90,7 +92,7 @@ function duration() {
 
 function rate() {
   const error = 'a rate above 0 like "50mbit" (a number is bytes per second)';
-  return z.union([z.number(), z.string()], { error }).transform((value, context): number => {
+  return z.union([z.number(), z.literal(Infinity), z.string()], { error }).transform((value, context): number => {
     try {
       const bytesPerSec = typeof value === "string" ? parseRate(value) : value;
       if (bytesPerSec > 0) return bytesPerSec;
@@ -117,6 +119,23 @@ export function parseEndpoint(endpoint: string): Endpoint {
 }
 
 const endpoint = text(ENDPOINT, parseEndpoint);
+
+/** An endpoint with a name that has to be looked up. */
+export interface EndpointName {
+  /** The name. */
+  readonly hostname: string;
+  /** Port. */
+  readonly port: number;
+}
+
+/** Reads `"router.example:4790"`; `null` if it has no name and port. */
+function parseEndpointName(endpoint: string): EndpointName | null {
+  const match = /^([a-z0-9_.-]*[a-z][a-z0-9_.-]*):(\d{1,5})$/i.exec(endpoint);
+  return match === null || Number(match[2]) > 65535 ? null : { hostname: match[1]!, port: Number(match[2]) };
+}
+
+const endpointOrName = text(ENDPOINT, (value) => parseEndpointName(value) ?? parseEndpoint(value));
+
 const interfaceAddress = text(ADDRESS, (value) => {
   if (!value.includes("/")) throw new TypeError("the prefix length is missing");
   return IpInterface.parse(value);
@@ -176,7 +195,7 @@ const fqShape: Record<FqFields, z.ZodType> = {
   rate: rate().optional(),
   lowRateThreshold: rate().optional(),
   pacing: z.boolean({ error: "true or false" }).optional(),
-  ceThreshold: duration().optional(),
+  ceThreshold: z.union([z.literal(Infinity), duration()]).optional(),
   priomap: z.array(integer(0, 2), { error: "16 bands from 0 to 2" }).length(16, { error: "16 bands from 0 to 2" })
     .optional(),
   weights: z.array(integer(FQ_WEIGHT_MIN, 2 ** 31 - 1), { error: "three weights in bytes" })
@@ -210,7 +229,6 @@ const port = shorthand(
       kind: z.literal("linux"),
       segment: flag.optional(),
       gro: flag.optional(),
-      txTime: flag.optional(),
       receiveBufferBytes: integer(4096, 2 ** 30).optional(),
       sendBufferBytes: integer(4096, 2 ** 30).optional(),
     }, "a port"),
@@ -228,13 +246,19 @@ const pacing = z.enum([...PACING_MODES] as [PacingMode, ...PacingMode[]], {
   error: `a pacing mode: ${PACING_MODES.join(", ")}`,
 });
 
-const TCP_DURATIONS: ReadonlySet<string> = new Set<keyof TcpOptions>([
-  "initialRto",
-  "minRto",
-  "maxRto",
-  "delayedAck",
-  "timeWait",
-  "finWait2",
+/** An acknowledgment may wait less than this (RFC 9293 section 3.8.6.3). */
+const DELAYED_ACK_BOUND: Duration = 500 * MILLISECOND;
+
+/** Least timeout of retransmission, and least part of it: what a timer can tell apart (G in RFC 6298 section 2.3). */
+const RTO_MIN: Duration = MILLISECOND;
+
+const TCP_DURATIONS: ReadonlyMap<string, ReturnType<typeof duration>> = new Map([
+  ["initialRto", duration(RTO_MIN)],
+  ["minRto", duration(RTO_MIN)],
+  ["maxRto", duration(RTO_MIN)],
+  ["delayedAck", duration(0, DELAYED_ACK_BOUND)],
+  ["timeWait", duration()],
+  ["finWait2", duration()],
 ]);
 const tcpShape = Object.fromEntries(
   Object.entries(DEFAULT_TCP_OPTIONS).map(([field, value]) => {
@@ -242,15 +266,17 @@ const tcpShape = Object.fromEntries(
     if (field === "pacing") return [field, pacing.optional()];
     if (field === "windowShift") return [field, integer(-1, 14).optional()];
     if (field === "maxPacingRateBytesPerSec") {
-      return [field, z.number({ error: "a rate in bytes per second above 0" }).positive().optional()];
+      const error = "a rate in bytes per second above 0";
+      return [field, z.union([z.number().positive(), z.literal(Infinity)], { error }).optional()];
     }
     if (typeof value === "boolean") return [field, z.boolean({ error: "true or false" }).optional()];
-    if (TCP_DURATIONS.has(field)) return [field, duration().optional()];
-    return [field, integer(/Bytes$|Limit$/.test(field) ? 1 : 0, 2 ** 30).optional()];
+    const time = TCP_DURATIONS.get(field);
+    if (time !== undefined) return [field, time.optional()];
+    return [field, integer(value !== 0 && /Bytes$|Limit$/.test(field) ? 1 : 0, 2 ** 30).optional()];
   }),
 );
 
-const peer = object({
+const peerShape = {
   name: z.string({ error: "a name" }).min(1, { error: "a name" }).optional(),
   endpoint: endpoint.optional(),
   allowed: oneOrMany(prefix, 'the inner prefixes behind the peer, like "10.7.0.2/32"', 1),
@@ -258,7 +284,13 @@ const peer = object({
   vni: integer(0, 0xffffff).optional(),
   ecn: z.enum(ECN_MODES, { error: '"compatibility" or "normal"' }).optional(),
   impair: impair.optional(),
-}, "a peer like { endpoint: …, allowed: … }");
+};
+const PEER = "a peer like { endpoint: …, allowed: … }";
+
+/** A list of peers. */
+function peers<T extends z.ZodType>(peer: T) {
+  return z.array(peer, { error: "a list of peers" }).optional();
+}
 
 const route = object({
   to: prefix,
@@ -266,13 +298,12 @@ const route = object({
   metric: integer(0, 2 ** 31 - 1).optional(),
 }, 'a route like { to: "10.9.0.0/16", via: "router" }');
 
-/** The shape of a whole configuration. */
-const host = object({
+const hostShape = {
   address: oneOrMany(interfaceAddress, ADDRESS, 1),
   listen: oneOrMany(endpoint, ENDPOINT, 0).optional(),
   port: port.optional(),
   sleeper: z.enum(SLEEPERS, { error: `a sleeper: ${SLEEPERS.join(", ")}` }).optional(),
-  peers: z.array(peer, { error: "a list of peers" }).optional(),
+  peers: peers(object(peerShape, PEER)),
   routes: z.array(route, { error: "a list of routes" }).optional(),
   forward: z.boolean({ error: "true or false" }).optional(),
   mtu: integer(MTU_MIN, MTU_MAX).optional(),
@@ -287,6 +318,15 @@ const host = object({
   }, "settings of UDP").optional(),
   poolPackets: integer(64, 1 << 24).optional(),
   seed: integer(-Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER).optional(),
+};
+
+/** The shape of a whole configuration. */
+const host = object(hostShape, "an object");
+
+/** The same, where a name may stand in the endpoint of a peer. */
+const namedHost = object({
+  ...hostShape,
+  peers: peers(object({ ...peerShape, endpoint: endpointOrName.optional() }, PEER)),
 }, "an object");
 
 /** A configuration of the right shape; what was left out is absent. */
@@ -356,8 +396,19 @@ export interface ShapedImpair {
 
 /** Checks the shape of `input`; `null`, and the faults collected, if it is not right. */
 export function parseShape(input: unknown, faults: ConfigFaults): ShapedHost | null {
-  const result = host.safeParse(input);
-  if (result.success) return result.data as unknown as ShapedHost;
+  return parseWith(host, input, faults) as ShapedHost | null;
+}
+
+/** Checks the shape of `input` where peers may have names in their endpoints, and gives these names by the peer. */
+export function parseNames(input: unknown, faults: ConfigFaults): readonly (EndpointName | null)[] {
+  type Named = { readonly peers?: readonly { readonly endpoint?: Endpoint | EndpointName }[] };
+  const named = parseWith(namedHost, input, faults) as Named | null;
+  return (named?.peers ?? []).map(({ endpoint }) => endpoint !== undefined && "hostname" in endpoint ? endpoint : null);
+}
+
+function parseWith(schema: z.ZodType, input: unknown, faults: ConfigFaults): unknown {
+  const result = schema.safeParse(input);
+  if (result.success) return result.data;
   for (const issue of result.error.issues) {
     if (issue.code === "unrecognized_keys") {
       const known = issue.message.slice(UNKNOWN_KEY_MARK.length).split(",");

@@ -39,11 +39,6 @@ export interface LinuxPortConfig {
   readonly segment?: boolean;
   /** Let the kernel join datagrams that belong together before they are read (`UDP_GRO`). Default true. */
   readonly gro?: boolean;
-  /**
-   * Tell the kernel departure times (`SO_TXTIME`). It keeps them where the device has the `fq` or `etf` queueing
-   * discipline. Default false.
-   */
-  readonly txTime?: boolean;
   /** Bytes of the socket's receive buffer. Default 4 MiB. */
   readonly receiveBufferBytes?: number;
   /** Bytes of the socket's send buffer. Default 512 KiB. */

@@ -6,6 +6,7 @@
  */
 
 import { assert, assertEquals } from "@std/assert";
+import { openHost } from "../../src/runtime/open_host.ts";
 import { assertRefused, callCli, CliProcess, LOOPBACK } from "../testing/run_cli.ts";
 
 const HOST = ["--address", "10.7.0.1/24", "--listen", "127.0.0.1:0", "--peer", "b=127.0.0.1:9,10.7.0.2"];
@@ -86,6 +87,7 @@ const LINES: Record<string, [args: string[], ...texts: string[]]> = {
   "a rate of nothing": [["rpc", "-c", "10.7.0.2", "--rate", "0", ...HOST], '--rate: found "0"'],
   "a reply of nothing": [["rpc", "-c", "10.7.0.2", "--reply-size", "0", ...HOST], '--reply-size: found "0"'],
   "a demo with a bad seed": [["demo", "--seed", "-1"], 'demo: --seed: found "-1"'],
+  "a demo with a flag behind --": [["demo", "--", "--json"], 'demo: found "--json", expected flags only'],
   "a demo with a bad impairment": [["demo", "--impair", "delay"], "demo: --impair", "word 2 is missing"],
   "a file that is not there": [["up", "no/such/host.yaml"], "up: no/such/host.yaml: found no such file"],
   "two files": [["up", "a.yaml", "--config", "b.yaml"], '"a.yaml" and "b.yaml", expected one'],
@@ -197,6 +199,25 @@ Deno.test("usage: a name in a file that cannot be looked up, at its place", asyn
     assertRefused(await callCli("up", "--check", path), `${path}:2:21: peers[0].endpoint`, "looked up");
   } finally {
     await Deno.remove(path);
+  }
+});
+
+Deno.test("usage: a name that cannot be looked up does not hide what has a wrong form", async () => {
+  const line = ["up", "--check", "--address", "10.7.0.1", "--peer", `${"x".repeat(64)}:1,10.7.0.2/33`];
+  assertRefused(await callCli(...line), '--address: found "10.7.0.1"', "(and 1 more)");
+  const port = await callCli("up", "--check", "--address", "10.7.0.1/24", "--peer", "localhost:70000,10.7.0.2");
+  assertRefused(port, '--peer: endpoint: found "localhost:70000"');
+});
+
+Deno.test("usage: a port in use is one line, and with --json an object", async () => {
+  await using taken = await openHost({ address: "10.7.0.9/24", listen: "127.0.0.1:0" });
+  const { port } = taken.endpoints[0]!;
+  const host = ["--address", "10.7.0.1/24", "--listen", `127.0.0.1:${port}`];
+  for (const args of [["up"], ["ping", "10.7.0.2"], ["perf", "-s"], ["rpc", "-s"]]) {
+    const { code, out, err } = await callCli(...args, "--json", ...host);
+    assertEquals([code, err.split("\n").length], [1, 2], err);
+    assert(err.startsWith(`culvert: ${args[0]}: `) && err.includes(`127.0.0.1:${port}`), err);
+    assertEquals(`culvert: ${JSON.parse(out).error}\n`, err);
   }
 });
 

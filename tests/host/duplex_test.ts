@@ -11,7 +11,7 @@ import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { connector, serve, type TcpDuplex, toDuplex } from "../../src/host/duplex.ts";
 import type { TcpConn } from "../../src/socket/tcp_conn.ts";
-import { assertSameBytes, FAMILIES, type HostPair, openPair, pattern } from "../testing/host_pair.ts";
+import { assertSameBytes, FAMILIES, type HostPair, pairTest, pattern } from "../testing/host_pair.ts";
 
 async function connected(pair: HostPair, family: 4 | 6 = 4): Promise<[TcpConn, TcpConn]> {
   using listener = pair.b.listen({ port: 80 });
@@ -35,7 +35,7 @@ function readAll(stream: Readable): Promise<Buffer> {
 }
 
 for (const family of FAMILIES) {
-  Deno.test(`duplex IPv${family}: carries bytes both ways and says where it leads`, async () => {
+  pairTest(`duplex IPv${family}: carries bytes both ways and says where it leads`, async (openPair) => {
     await using pair = await openPair();
     const [client, server] = (await connected(pair, family)).map((conn) => toDuplex(conn)) as [TcpDuplex, TcpDuplex];
     assertEquals(client.remoteAddress, pair.addressB(family));
@@ -60,7 +60,7 @@ for (const family of FAMILIES) {
     assertEquals(client.readyState, "closed");
   });
 
-  Deno.test(`duplex IPv${family}: node:http serves and fetches over it`, async () => {
+  pairTest(`duplex IPv${family}: node:http serves and fetches over it`, async (openPair) => {
     await using pair = await openPair();
     const server = createServer((request, response) => {
       const chunks: Buffer[] = [];
@@ -103,7 +103,7 @@ async function fetchOver(pair: HostPair, host: string, port: number, body: Buffe
   };
 }
 
-Deno.test("duplex: node:http keeps a connection for further requests", async () => {
+pairTest("duplex: node:http keeps a connection for further requests", async (openPair) => {
   await using pair = await openPair();
   let connections = 0;
   const server = createServer((request, response) => {
@@ -125,7 +125,7 @@ Deno.test("duplex: node:http keeps a connection for further requests", async () 
   await serving;
 });
 
-Deno.test("duplex: a response that nobody reads stops the server, not the memory", async () => {
+pairTest("duplex: a response that nobody reads stops the server, not the memory", async (openPair) => {
   const bufferBytes = 65536;
   await using pair = await openPair({
     host: { tcp: { sendBufferBytes: bufferBytes, receiveBufferBytes: bufferBytes } },
@@ -153,7 +153,7 @@ Deno.test("duplex: a response that nobody reads stops the server, not the memory
   to.end();
 });
 
-Deno.test("duplex: pipelines through it end in good order", async () => {
+pairTest("duplex: pipelines through it end in good order", async (openPair) => {
   await using pair = await openPair();
   const [client, server] = (await connected(pair)).map((conn) => toDuplex(conn)) as [TcpDuplex, TcpDuplex];
   const echoing = pipeline(server, server);
@@ -163,7 +163,7 @@ Deno.test("duplex: pipelines through it end in good order", async () => {
   await Promise.all([echoing, closed]);
 });
 
-Deno.test("duplex: half-open or not, as asked for", async () => {
+pairTest("duplex: half-open or not, as asked for", async (openPair) => {
   await using pair = await openPair();
   {
     const [client, server] = await connected(pair);
@@ -188,7 +188,7 @@ Deno.test("duplex: half-open or not, as asked for", async () => {
   }
 });
 
-Deno.test("duplex: destroying it closes the connection as closing a socket does", async () => {
+pairTest("duplex: destroying it closes the connection as closing a socket does", async (openPair) => {
   await using pair = await openPair();
   {
     const [client, server] = await connected(pair);
@@ -222,7 +222,7 @@ Deno.test("duplex: destroying it closes the connection as closing a socket does"
   }
 });
 
-Deno.test("duplex: what was not read makes the end a reset, and resetAndDestroy always is one", async () => {
+pairTest("duplex: what was not read makes the end a reset, and resetAndDestroy always is one", async (openPair) => {
   await using pair = await openPair();
   {
     const [client, server] = await connected(pair);
@@ -238,7 +238,7 @@ Deno.test("duplex: what was not read makes the end a reset, and resetAndDestroy 
   }
 });
 
-Deno.test("duplex: an error of the connection is one of the stream, with Node's code", async () => {
+pairTest("duplex: an error of the connection is one of the stream, with Node's code", async (openPair) => {
   await using pair = await openPair();
   const [client, server] = await connected(pair);
   const stream = toDuplex(client);
@@ -256,7 +256,7 @@ Deno.test("duplex: an error of the connection is one of the stream, with Node's 
   assertEquals((refused as { code: string }).code, "ECONNREFUSED");
 });
 
-Deno.test("duplex: an idle one says so, a busy one does not", async () => {
+pairTest("duplex: an idle one says so, a busy one does not", async (openPair) => {
   await using pair = await openPair();
   const [client, server] = await connected(pair);
   const stream = toDuplex(server);

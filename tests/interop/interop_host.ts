@@ -24,11 +24,13 @@ export interface HostSettings {
   addresses: string[];
   allowed: string[];
   impairment: string;
+  /** What sends and receives the datagrams. */
+  port: "dgram" | "linux";
 }
 
 /** The answer to a question; what was not asked for is absent. */
 export interface HostAnswer {
-  ready?: boolean;
+  ready?: string;
   error?: string;
   ping?: { received: number; p50: number };
   fetched?: { bytes: number; sha256: string };
@@ -88,7 +90,7 @@ async function fetchOver(host: Host, url: string, address: string): Promise<Host
 
 async function answer(host: Host, question: Record<string, unknown>): Promise<HostAnswer> {
   try {
-    if (question.ready) return { ready: true };
+    if (question.ready) return { ready: host.inspect().ports[0]!.kind };
     if (typeof question.ping === "string") return await ping(host, question.ping, Number(question.count));
     if (typeof question.fetch === "string") return await fetchOver(host, question.fetch, String(question.address));
     if (question.drops) return { drops: (host.inspect() as { drops: Record<string, number> }).drops };
@@ -102,6 +104,7 @@ async function serve(settings: HostSettings): Promise<void> {
   await using host = await openHost({
     address: settings.addresses,
     listen: settings.listen,
+    port: settings.port,
     encapsulation: { kind: "vxlan-gpe", vni: settings.vni },
     mtu: 1444,
     peers: [{

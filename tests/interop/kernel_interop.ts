@@ -7,8 +7,9 @@
  * ```
  *
  * For both underlay families and both inner families: ping both ways, `curl` of 10 MB from node:http over our Duplex, our
- * client's fetch of 10 MB from a Python server; SHA-256 equal; and no packet with a wrong checksum. Then all again with
- * an impaired tunnel. Prints `ok NAME`, `not ok NAME` or `skip NAME reason`; exits with 1 if anything failed.
+ * client's fetch of 10 MB from a Python server; SHA-256 equal; and no packet with a wrong checksum. That over `node:dgram`
+ * and over the Linux port, and once more over the latter with an impaired tunnel. Prints `ok NAME`, `not ok NAME` or
+ * `skip NAME reason`; exits with 1 if anything failed.
  *
  * Both ends of the veth pair are in namespaces of this run's own, which are removed whatever happens; so are those that a
  * killed run left behind.
@@ -21,6 +22,13 @@ import { BYTES, type HostAnswer, type HostSettings } from "./interop_host.ts";
 const A = `culvert-a-${Deno.pid}`;
 const B = `culvert-b-${Deno.pid}`;
 const IMPAIRMENT = "loss 1% delay 20ms 2ms rate 50mbit";
+
+/** What is gone through, one after the other. */
+const ROUNDS: readonly { port: HostSettings["port"]; impairment: string }[] = [
+  { port: "dgram", impairment: "" },
+  { port: "linux", impairment: "" },
+  { port: "linux", impairment: IMPAIRMENT },
+];
 
 /** One underlay family and what is inside. */
 interface Underlay {
@@ -239,8 +247,13 @@ async function checkFamily(
   });
 }
 
-async function checkUnderlay(u: Underlay, impairment: string, sha256: string): Promise<void> {
-  const label = `${impairment === "" ? "clean" : "impaired"} over ${u.name}`;
+async function checkUnderlay(
+  u: Underlay,
+  port: HostSettings["port"],
+  impairment: string,
+  sha256: string,
+): Promise<void> {
+  const label = `${impairment === "" ? "clean" : "impaired"} by ${port} over ${u.name}`;
   const host = new OurHost({
     listen: u.local.includes(":") ? `[${u.local}]:4790` : `${u.local}:4790`,
     endpoint: u.remote.includes(":") ? `[${u.remote}]:4790` : `${u.remote}:4790`,
@@ -248,11 +261,12 @@ async function checkUnderlay(u: Underlay, impairment: string, sha256: string): P
     addresses: [`${u.inner4[0]}/24`, `${u.inner6[0]}/64`],
     allowed: [u.inner4[1], u.inner6[1]],
     impairment,
+    port,
   });
   try {
     await check(`${label}: our host starts`, async () => {
       const { ready, error } = await host.ask({ ready: true });
-      expect(ready === true, `${error}`);
+      expect(ready === port, `${ready ?? error}`);
       return "ready";
     });
     await Promise.all([
@@ -303,8 +317,8 @@ async function main(): Promise<void> {
     }).spawn();
     children.add(python);
     await waitForServer();
-    for (const impairment of ["", IMPAIRMENT]) {
-      await Promise.all(UNDERLAYS.map((u) => checkUnderlay(u, impairment, sha256)));
+    for (const { port, impairment } of ROUNDS) {
+      await Promise.all(UNDERLAYS.map((u) => checkUnderlay(u, port, impairment, sha256)));
     }
   } catch (error) {
     report(false, "interop", error instanceof Error ? error.stack ?? error.message : String(error));

@@ -8,11 +8,11 @@ import { assert, assertEquals, assertInstanceOf, assertRejects, assertStringIncl
 import { MILLISECOND, SECOND } from "../../src/base/time.ts";
 import { MemoryNetwork, MemoryPort } from "../../src/runtime/memory_port.ts";
 import { type Host, openHost, openHostOver } from "../../src/runtime/open_host.ts";
-import { FAMILIES, freePort, openPair, pattern } from "../testing/host_pair.ts";
+import { FAMILIES, freePort, pairTest, pattern, portTest, type SystemPort } from "../testing/host_pair.ts";
 
 for (const underlay of FAMILIES) {
   for (const family of FAMILIES) {
-    Deno.test(`host: IPv${family} over UDP over IPv${underlay}`, async () => {
+    pairTest(`host: IPv${family} over UDP over IPv${underlay}`, async (openPair) => {
       await using pair = await openPair({ sockets: underlay });
       const { a, b } = pair;
       assertEquals(a.addresses, ["10.7.0.1/24", "fd07::1/64"]);
@@ -35,7 +35,7 @@ for (const underlay of FAMILIES) {
 
       const { ports, runtime, interfaces, drops } = a.inspect();
       assertEquals(ports.length, 1);
-      assert(ports[0]!.kind === "dgram" || ports[0]!.kind === "deno");
+      assertEquals(ports[0]!.why, "asked for");
       assertEquals(ports[0]!.datagramsOut, runtime.packetsOut);
       assertEquals(interfaces[0]!.packetsOut, runtime.packetsOut);
       assertEquals(drops, {});
@@ -44,9 +44,30 @@ for (const underlay of FAMILIES) {
   }
 }
 
-Deno.test("host: several peers of both families, with names looked up", async () => {
+Deno.test("host: a fault of a port while the next is being opened is what opening throws", async () => {
+  const network = new MemoryNetwork();
+  const fault = new RangeError("broken early");
+  const ports: MemoryPort[] = [];
+  const options = { address: "10.7.0.1/24", listen: ["127.0.0.1:7001", "[::1]:7001"] };
+  const opening = openHostOver(options, (address, port, context) => {
+    if (ports.length === 1) {
+      context.fault(fault);
+      context.fault(new Error("later"));
+    }
+    const opened = network.open(address, port, context);
+    ports.push(opened);
+    return opened;
+  });
+  assertEquals(await opening.catch((error) => error), fault);
+  // The ports were closed: their addresses are free.
+  await using host = await openHostOver(options, (address, port, context) => network.open(address, port, context));
+  assertEquals(host.endpoints.length, 2);
+});
+
+portTest("host: several peers of both families, with names looked up", async (port) => {
   const [portA, portB, portC] = [await freePort(), await freePort(), await freePort()];
   await using a = await openHost({
+    port,
     address: ["10.7.0.1/24"],
     listen: [`127.0.0.1:${portA}`, `[::1]:${portA}`],
     peers: [
@@ -56,7 +77,7 @@ Deno.test("host: several peers of both families, with names looked up", async ()
   });
   const underlay = a.inspect().interfaces[0]!.endpoint!.startsWith("127.0.0.1") ? "127.0.0.1" : "[::1]";
   const spoke = (own: string, listen: string, endpoint: string) =>
-    openHost({ address: `${own}/24`, listen, peers: [{ name: "a", endpoint, allowed: "10.7.0.0/24" }] });
+    openHost({ port, address: `${own}/24`, listen, peers: [{ name: "a", endpoint, allowed: "10.7.0.0/24" }] });
   await using _b = await spoke("10.7.0.2", `${underlay}:${portB}`, `${underlay}:${portA}`);
   await using _c = await spoke("10.7.0.3", `[::1]:${portC}`, `[::1]:${portA}`);
   for (const to of ["10.7.0.2", "10.7.0.3"]) {
@@ -65,40 +86,41 @@ Deno.test("host: several peers of both families, with names looked up", async ()
   }
 });
 
-Deno.test("host: without listen it binds a port of each family in which there is a peer", async () => {
+portTest("host: without listen it binds a port of each family in which there is a peer", async (port) => {
   const peer = { name: "b", endpoint: "127.0.0.1:9", allowed: "10.7.0.2" };
-  await using four = await openHost({ address: "10.7.0.1/24", peers: [peer] });
+  await using four = await openHost({ port, address: "10.7.0.1/24", peers: [peer] });
   assertEquals(four.endpoints.map(({ hostname }) => hostname), ["0.0.0.0"]);
   await using both = await openHost({
+    port,
     address: "10.7.0.1/24",
     peers: [peer, { name: "c", endpoint: "[::1]:9", allowed: "10.7.0.3" }],
   });
   assertEquals(both.endpoints.map(({ hostname }) => hostname), ["0.0.0.0", "::"]);
   assert(both.endpoints.every(({ port }) => port > 0));
-  await using none = await openHost({ address: "10.7.0.1/24" });
+  await using none = await openHost({ port, address: "10.7.0.1/24" });
   assertEquals(none.endpoints, []);
 });
 
-Deno.test("host: what is wrong with the options is told, and nothing stays bound", async () => {
+portTest("host: what is wrong with the options is told, and nothing stays bound", async (kind) => {
   await assertRejects(() => openHost({ address: "10.7.0.1" }), TypeError, "address");
   await assertRejects(() => openHost(undefined as never), TypeError);
   const lost = { name: "lost", endpoint: "no-such-host.invalid:1", allowed: "10.7.0.2" };
   const error = await assertRejects(() => openHost({ address: "10.7.0.1/24", peers: [lost] }), TypeError);
   assertStringIncludes(error.message, "no-such-host.invalid:1");
   const port = await freePort();
-  await using taker = await openHost({ address: "10.7.0.1/24", listen: `[::1]:${port}` });
+  await using taker = await openHost({ port: kind, address: "10.7.0.1/24", listen: `[::1]:${port}` });
   assertEquals(taker.endpoints[0]!.port, port);
   const listen = [`127.0.0.1:${port}`, `[::1]:${port}`];
   const taken = await assertRejects(
-    () => openHost({ address: "10.7.0.1/24", listen }),
+    () => openHost({ port: kind, address: "10.7.0.1/24", listen }),
     Deno.errors.AddrInUse,
   );
   assertStringIncludes(taken.message, `[::1]:${port}`);
-  await using again = await openHost({ address: "10.7.0.1/24", listen: listen[0]! });
+  await using again = await openHost({ port: kind, address: "10.7.0.1/24", listen: listen[0]! });
   assertEquals(again.endpoints[0]!.port, port);
 });
 
-Deno.test("host: datagrams of strangers and spoofed sources are counted drops", async () => {
+pairTest("host: datagrams of strangers and spoofed sources are counted drops", async (openPair) => {
   await using pair = await openPair({ sockets: 4 });
   const stranger = await openHost({
     address: "10.9.0.1/24",
@@ -110,7 +132,7 @@ Deno.test("host: datagrams of strangers and spoofed sources are counted drops", 
   await stranger.close();
 });
 
-Deno.test("host: an idle one does nothing", async () => {
+pairTest("host: an idle one does nothing", async (openPair) => {
   await using pair = await openPair({ sockets: 4 });
   await Array.fromAsync(pair.a.ping("10.7.0.2", { count: 1 }));
   await new Promise((resolve) => setTimeout(resolve, 20));
@@ -119,7 +141,7 @@ Deno.test("host: an idle one does nothing", async () => {
   assertEquals(pair.a.inspect().runtime.turns, before);
 });
 
-Deno.test("host: closing hands over what was written, even through a slow wire", async () => {
+pairTest("host: closing hands over what was written, even through a slow wire", async (openPair) => {
   await using pair = await openPair({ impair: "delay 10ms rate 20mbit" });
   using listener = pair.b.listen({ port: 80 });
   const serving = (async () => {
@@ -135,7 +157,7 @@ Deno.test("host: closing hands over what was written, even through a slow wire",
   assertEquals(await serving, 500_000);
 });
 
-Deno.test("host: closing rejects what waits and what comes later, once and for all", async () => {
+pairTest("host: closing rejects what waits and what comes later, once and for all", async (openPair) => {
   await using pair = await openPair({ sockets: 4 });
   const { a } = pair;
   const listener = a.listen({ port: 80 });
@@ -160,7 +182,7 @@ Deno.test("host: closing rejects what waits and what comes later, once and for a
   await assertRejects(() => Array.fromAsync(a.ping("10.7.0.2")), Deno.errors.BadResource);
 });
 
-Deno.test("host: closing resets a connection whose peer is gone, and does not hang", async () => {
+pairTest("host: closing resets a connection whose peer is gone, and does not hang", async (openPair) => {
   await using pair = await openPair();
   using listener = pair.b.listen({ port: 80 });
   const conn = await pair.a.connect({ hostname: "10.7.0.2", port: 80 });
@@ -202,10 +224,10 @@ Deno.test("host: a fault of the program closes it and rejects everything with th
 });
 
 /** Runs a program that opens a host in a process of its own. */
-function run(program: string): Deno.ChildProcess {
+function run(port: SystemPort, program: string): Deno.ChildProcess {
   const module = new URL("../../src/runtime/open_host.ts", import.meta.url).href;
   const code = `import { openHost } from ${JSON.stringify(module)};
-    const host = await openHost({ address: "10.7.0.1/24", listen: "127.0.0.1:0" });
+    const host = await openHost({ port: "${port}", address: "10.7.0.1/24", listen: "127.0.0.1:0" });
     ${program}`;
   const cwd = new URL("../..", import.meta.url);
   const args = ["eval", "--no-check", code];
@@ -213,14 +235,14 @@ function run(program: string): Deno.ChildProcess {
 }
 
 /** What a program writes that ends by itself. */
-async function said(program: string): Promise<string> {
-  const { success, stdout, stderr } = await run(program).output();
+async function said(port: SystemPort, program: string): Promise<string> {
+  const { success, stdout, stderr } = await run(port, program).output();
   assert(success, new TextDecoder().decode(stderr));
   return new TextDecoder().decode(stdout).trim();
 }
 
-Deno.test("host: keeps the process alive while it is open", async () => {
-  const process = run(`console.log("open");`);
+portTest("host: keeps the process alive while it is open", async (port) => {
+  const process = run(port, `console.log("open");`);
   const reader = process.stdout.getReader();
   assertEquals(new TextDecoder().decode((await reader.read()).value).trim(), "open");
   const ended = await Promise.race([
@@ -232,11 +254,12 @@ Deno.test("host: keeps the process alive while it is open", async () => {
   assertEquals(ended, false);
 });
 
-Deno.test("host: lets the process go when it is closed or unref'd, but not while a call waits", async () => {
+portTest("host: lets the process go when it is closed or unref'd, but not while a call waits", async (port) => {
   const [closed, unref, pending] = await Promise.all([
-    said(`await host.close(); console.log("closed");`),
-    said(`host.unref(); host.ref(); host.unref(); console.log("unref");`),
+    said(port, `await host.close(); console.log("closed");`),
+    said(port, `host.unref(); host.ref(); host.unref(); console.log("unref");`),
     said(
+      port,
       `host.unref(); const l = host.listen({ port: 80 }); l.accept().catch(() => {});
        Deno.unrefTimer(setTimeout(() => { console.log("still here"); l.close(); }, 300));`,
     ),
@@ -268,7 +291,7 @@ Deno.test("host: without the permission for an endpoint it says so", async () =>
   assertStringIncludes(message, "127.0.0.1:7002");
 });
 
-Deno.test("host: times that a user gives are kept", async () => {
+pairTest("host: times that a user gives are kept", async (openPair) => {
   await using pair = await openPair();
   const late: Host = pair.a;
   const started = performance.now();

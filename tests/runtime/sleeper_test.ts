@@ -7,15 +7,15 @@
 import { assert, assertEquals, assertGreaterOrEqual, assertLess } from "@std/assert";
 import { type Instant, MILLISECOND, NEVER, SECOND } from "../../src/base/time.ts";
 import { MonotonicClock } from "../../src/runtime/clock.ts";
-import { Sleeper, type SleeperKind } from "../../src/runtime/sleeper.ts";
+import { TimerSleeper, type TimerSleeperKind } from "../../src/runtime/sleeper.ts";
 
-const KINDS: readonly SleeperKind[] = ["hop", "timeout"];
+const KINDS: readonly TimerSleeperKind[] = ["hop", "timeout", "spin"];
 
 /** A sleeper with a promise for its next waking. */
-function sleeperOf(kind: SleeperKind) {
+function sleeperOf(kind: TimerSleeperKind) {
   const clock = new MonotonicClock();
   let onDue: (now: Instant) => void = () => {};
-  const sleeper = new Sleeper(kind, clock, () => onDue(clock.now()));
+  const sleeper = new TimerSleeper(kind, clock, () => onDue(clock.now()));
   const due = () => new Promise<Instant>((resolve) => onDue = resolve);
   // Timers of sleepers do not keep the process alive; the test does.
   const keepAlive = setInterval(() => {}, 1000);

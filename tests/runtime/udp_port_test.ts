@@ -9,16 +9,20 @@ import { DropCounters, DropReason } from "../../src/base/drop.ts";
 import { HEADROOM_BYTES, PacketPool, SLOT_BYTES } from "../../src/base/packet.ts";
 import { DenoPort } from "../../src/runtime/deno_port.ts";
 import { DgramPort } from "../../src/runtime/dgram_port.ts";
+import { LinuxPort } from "../../src/runtime/linux/linux_port.ts";
 import { MemoryNetwork, type MemoryPort } from "../../src/runtime/memory_port.ts";
 import {
   AddressCache,
   type DatagramSink,
+  isPolled,
   packetOf,
   type PortContext,
   ReceiveQueue,
   type UdpPort,
 } from "../../src/runtime/udp_port.ts";
 import { IpAddr } from "../../src/wire/ip_addr.ts";
+import { NO_LINUX_PORT } from "../testing/host_pair.ts";
+import { libcForTest, pollPort } from "../testing/port_poll.ts";
 
 interface Received {
   bytes: number[];
@@ -61,13 +65,39 @@ async function until(done: () => boolean): Promise<void> {
 
 const memory = new MemoryNetwork();
 
-/** How to open each implementation; `Deno.listenDatagram` only where the flag makes it exist. */
+/** How to open each implementation; `Deno.listenDatagram` only where the flag makes it exist, FFI where it is granted. */
 const OPEN: Record<string, (address: IpAddr, context: PortContext) => Promise<UdpPort>> = {
   dgram: (address, context) => DgramPort.open(address, 0, context),
   memory: (address, context) => Promise.resolve(memory.open(address, 0, context)),
 };
 if (DenoPort.serves(IpAddr.parse("127.0.0.1"))) {
   OPEN.deno = (address, context) => Promise.resolve(DenoPort.open(address, 0, context));
+}
+
+if (NO_LINUX_PORT === "") {
+  OPEN.linux = (address, context) => Promise.resolve(LinuxPort.open(libcForTest(), address, 0, context));
+}
+
+/** Opens a port that tells of datagrams, whatever its kind; what it was looked at by ends with it. */
+async function openTelling(
+  open: (address: IpAddr, context: PortContext) => Promise<UdpPort>,
+  address: string,
+  context: PortContext,
+): Promise<UdpPort> {
+  const port = await open(IpAddr.parse(address), context);
+  if (isPolled(port)) {
+    const poll = pollPort(port);
+    const close = port.close.bind(port);
+    let closed: Promise<void> | null = null;
+    // The port ends at once, and is not looked at any more when that is done.
+    const closeBoth = async (): Promise<void> => {
+      const portClosed = close();
+      await poll[Symbol.asyncDispose]();
+      await portClosed;
+    };
+    port.close = () => closed ??= closeBoth();
+  }
+  return port;
 }
 
 /** Ports do not keep the process alive; the test does. */
@@ -78,8 +108,8 @@ async function withPorts(
 ): Promise<void> {
   const keepAlive = setInterval(() => {}, 1000);
   const context = contextOf();
-  const a = await open(IpAddr.parse(address), context);
-  const b = await open(IpAddr.parse(address), context);
+  const a = await openTelling(open, address, context);
+  const b = await openTelling(open, address, context);
   try {
     await body(a, b, context);
   } finally {
@@ -98,6 +128,7 @@ for (const [kind, open] of Object.entries(OPEN)) {
         b.onReadable = () => readable++;
         const received: Received[] = [];
         for (let i = 0; i < 50; i++) send(a, context, [i, 1, 2, 3], b);
+        a.flush();
         await until(() => b.waiting === 50);
         assertEquals(readable, 1);
         assertEquals(b.receive(20, sinkOf(context, received), 0), 20);
@@ -110,6 +141,7 @@ for (const [kind, open] of Object.entries(OPEN)) {
         assertEquals(b.stats().datagramsIn, 50);
         assertEquals(b.stats().bytesIn, 200);
         send(b, context, [9], a);
+        b.flush();
         await until(() => a.waiting === 1);
         assertEquals(readable, 1);
       }));
@@ -128,6 +160,7 @@ for (const [kind, open] of Object.entries(OPEN)) {
           (a as MemoryPort).releaseHeld();
           assertEquals(writable, 1);
         }
+        a.flush();
         await until(() => a.room() === room);
         assertLessOrEqual(writable, 1);
       }));
@@ -135,11 +168,12 @@ for (const [kind, open] of Object.entries(OPEN)) {
     Deno.test(`port ${kind}: a datagram larger than a slot is dropped as too big, over ${address}`, () =>
       withPorts(open, address, async (a, b, context) => {
         const other: PortContext = { ...context, pool: new PacketPool(4, 8192) };
-        const sender = await open(IpAddr.parse(address), other);
+        const sender = await openTelling(open, address, other);
         for (const length of [SLOT_BYTES - HEADROOM_BYTES + 1, SLOT_BYTES, 3000]) {
           send(sender, other, new Array(length).fill(1), b);
         }
         send(sender, other, [7], b);
+        sender.flush();
         await until(() => b.waiting === 1);
         assertEquals(context.drops.get(DropReason.TooBig), 3);
         await sender.close();
@@ -150,8 +184,8 @@ for (const [kind, open] of Object.entries(OPEN)) {
   Deno.test(`port ${kind}: what is handed over before the end is sent, what comes after it is dropped`, async () => {
     const keepAlive = setInterval(() => {}, 1000);
     const context = contextOf();
-    const a = await open(IpAddr.parse("127.0.0.1"), context);
-    const b = await open(IpAddr.parse("127.0.0.1"), context);
+    const a = await openTelling(open, "127.0.0.1", context);
+    const b = await openTelling(open, "127.0.0.1", context);
     send(a, context, [1, 2], b);
     const closed = a.close();
     assertEquals(a.close() === closed || kind === "memory", true);
@@ -167,39 +201,60 @@ for (const [kind, open] of Object.entries(OPEN)) {
   });
 }
 
-Deno.test("port dgram: a datagram that the system refuses is a counted drop", () =>
-  withPorts(OPEN.dgram!, "127.0.0.1", async (a, _b, context) => {
+for (const kind of ["dgram", "linux"]) {
+  const open = OPEN[kind];
+  if (open === undefined) continue;
+
+  Deno.test(`port ${kind}: a datagram that the system refuses is a counted drop`, () =>
+    withPorts(open, "127.0.0.1", async (a, b, context) => {
+      const p = context.pool.acquire()!;
+      p.end = p.start + 100;
+      a.send(p, IpAddr.parse("240.0.0.1"), 9);
+      send(a, context, [1], b);
+      a.flush();
+      await until(() => context.drops.get(DropReason.PortSend) === 1 && b.waiting === 1);
+      assertEquals(a.stats().sendErrors, 1);
+      assertEquals(a.stats().datagramsOut, 1);
+    }));
+
+  Deno.test(`port ${kind}: a taken port and a foreign address are errors of Deno's classes`, async () => {
+    const context = contextOf();
+    const openAt = (address: string, port: number): Promise<UdpPort> => {
+      if (kind === "dgram") return DgramPort.open(IpAddr.parse(address), port, context);
+      return new Promise((resolve) => {
+        resolve(LinuxPort.open(libcForTest(), IpAddr.parse(address), port, context));
+      });
+    };
+    const a = await openAt("127.0.0.1", 0);
+    const error = await assertRejects(() => openAt("127.0.0.1", a.port), Error, `127.0.0.1:${a.port}`);
+    assertInstanceOf(error, Deno.errors.AddrInUse);
+    await assertRejects(() => openAt("203.0.113.77", 0), Deno.errors.AddrNotAvailable);
+    await a.close();
+  });
+
+  Deno.test(`port ${kind}: both families can share a port, each hears its own`, async () => {
+    const keepAlive = setInterval(() => {}, 1000);
+    const context = contextOf();
+    const openAt = async (address: IpAddr, port: number): Promise<UdpPort> =>
+      kind === "dgram"
+        ? await DgramPort.open(address, port, context)
+        : LinuxPort.open(libcForTest(), address, port, context);
+    const six = await openAt(IpAddr.ANY_V6, 0);
+    const four = await openAt(IpAddr.ANY_V4, six.port);
+    const sender = await open(IpAddr.parse("127.0.0.1"), context);
     const p = context.pool.acquire()!;
-    p.end = p.start + 100;
-    a.send(p, IpAddr.parse("240.0.0.1"), 9);
-    await until(() => context.drops.get(DropReason.PortSend) === 1);
-    assertEquals(a.stats().sendErrors, 1);
-    assertEquals(a.stats().datagramsOut, 0);
-  }));
-
-Deno.test("port dgram: a taken port and a foreign address are errors of Deno's classes", async () => {
-  const context = contextOf();
-  const a = await DgramPort.open(IpAddr.parse("127.0.0.1"), 0, context);
-  const error = await assertRejects(() => DgramPort.open(IpAddr.parse("127.0.0.1"), a.port, context));
-  assertInstanceOf(error, Deno.errors.AddrInUse);
-  await assertRejects(() => DgramPort.open(IpAddr.parse("203.0.113.77"), 0, context), Deno.errors.AddrNotAvailable);
-  await a.close();
-});
-
-Deno.test("port dgram: both families can share a port, each hears its own", async () => {
-  const keepAlive = setInterval(() => {}, 1000);
-  const context = contextOf();
-  const six = await DgramPort.open(IpAddr.ANY_V6, 0, context);
-  const four = await DgramPort.open(IpAddr.ANY_V4, six.port, context);
-  const sender = await DgramPort.open(IpAddr.parse("127.0.0.1"), 0, context);
-  const p = context.pool.acquire()!;
-  p.end = p.start + 3;
-  sender.send(p, IpAddr.parse("127.0.0.1"), six.port);
-  await until(() => four.waiting === 1);
-  assertEquals(six.waiting, 0);
-  await Promise.all([six.close(), four.close(), sender.close()]);
-  clearInterval(keepAlive);
-});
+    p.end = p.start + 3;
+    sender.send(p, IpAddr.parse("127.0.0.1"), six.port);
+    sender.flush();
+    await until(() => {
+      for (const port of [six, four]) if (isPolled(port)) port.look();
+      return four.waiting === 1;
+    });
+    assertEquals(six.waiting, 0);
+    await Promise.all([six.close(), four.close(), sender.close()]);
+    clearInterval(keepAlive);
+  });
+}
 
 Deno.test("receive queue: keeps order, wraps, drops the newest when full", () => {
   const context = contextOf();

@@ -8,7 +8,7 @@ import { assert } from "@std/assert";
 import type { TcpConn } from "../../src/socket/tcp_conn.ts";
 import type { TcpListener } from "../../src/socket/tcp_listener.ts";
 import type { UdpConn } from "../../src/socket/udp_conn.ts";
-import { openPair } from "../testing/host_pair.ts";
+import { pairTest } from "../testing/host_pair.ts";
 
 type ConnMember =
   | "read"
@@ -46,7 +46,7 @@ function satisfies<Theirs, Ours extends Theirs>(ours: Ours): Theirs {
   return ours;
 }
 
-Deno.test("parity: connections, listeners and datagram sockets stand in for Deno's", async () => {
+pairTest("parity: connections, listeners and datagram sockets stand in for Deno's", async (openPair) => {
   await using pair = await openPair();
   const theirs = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const ours: TcpListener = pair.b.listen();

@@ -126,6 +126,28 @@ Deno.test("pending: fail rejects all that wait, in any number", async () => {
   assertEquals(state.holds, 0);
 });
 
+Deno.test("pending: an attempt may fail the queue that it waits in", async () => {
+  const { state, queue, take } = queueOf();
+  let ready = false;
+  const failing = queue.run<number>(() => {
+    if (!ready) return undefined;
+    queue.fail(new Error("closed"));
+    return 1;
+  });
+  const behind = take();
+  ready = true;
+  queue.poll();
+  const settled = await Promise.allSettled([failing, behind]);
+  assertEquals(settled.map(({ status }) => status), ["rejected", "rejected"]);
+  assertEquals([queue.size, state.holds], [0, 0]);
+  // The queue is as good as new.
+  const next = take();
+  assertEquals([queue.size, state.holds], [1, 1]);
+  state.available.push(2);
+  queue.poll();
+  assertEquals(await next, 2);
+});
+
 Deno.test("pending: unref lets the process go while calls wait, ref holds it again", async () => {
   const { state, queue, take, give } = queueOf();
   const call = take();

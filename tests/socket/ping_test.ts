@@ -16,14 +16,14 @@ import {
 import { MILLISECOND, SECOND } from "../../src/base/time.ts";
 import type { Host } from "../../src/runtime/host.ts";
 import type { PingAnswer, PingOptions } from "../../src/socket/ping.ts";
-import { FAMILIES, openPair } from "../testing/host_pair.ts";
+import { FAMILIES, pairTest } from "../testing/host_pair.ts";
 
 async function all(host: Host, to: string, options: PingOptions): Promise<PingAnswer[]> {
   return await Array.fromAsync(host.ping(to, options));
 }
 
 for (const family of FAMILIES) {
-  Deno.test(`ping IPv${family}: every request is answered, its time measured`, async () => {
+  pairTest(`ping IPv${family}: every request is answered, its time measured`, async (openPair) => {
     await using pair = await openPair({ impair: "delay 3ms" });
     const to = pair.addressB(family);
     const answers = await all(pair.a, to, { count: 4, interval: 2 * MILLISECOND, sizeBytes: 100, ttl: 9 });
@@ -38,21 +38,21 @@ for (const family of FAMILIES) {
     assertEquals(pair.a.inspect().sockets, 0);
   });
 
-  Deno.test(`ping IPv${family}: nobody there is a timeout`, async () => {
+  pairTest(`ping IPv${family}: nobody there is a timeout`, async (openPair) => {
     await using pair = await openPair();
     const nobody = family === 4 ? "10.7.0.77" : "fd07::77";
     const answers = await all(pair.a, nobody, { count: 2, interval: 5 * MILLISECOND, timeout: 30 * MILLISECOND });
     assertEquals(answers, [{ kind: "timeout", seq: 1 }, { kind: "timeout", seq: 2 }]);
   });
 
-  Deno.test(`ping IPv${family}: a host answers itself`, async () => {
+  pairTest(`ping IPv${family}: a host answers itself`, async (openPair) => {
     await using pair = await openPair();
     const answers = await all(pair.a, pair.addressA(family), { count: 3, interval: MILLISECOND });
     assertEquals(answers.map(({ kind }) => kind), ["reply", "reply", "reply"]);
   });
 }
 
-Deno.test("ping: lost requests are timeouts between replies, doubled answers do not count", async () => {
+pairTest("ping: lost requests are timeouts between replies, doubled answers do not count", async (openPair) => {
   await using pair = await openPair({ impair: "delay 1ms loss 30% duplicate 30%" });
   const answers = await all(pair.a, "fd07::2", { count: 40, interval: MILLISECOND, timeout: 200 * MILLISECOND });
   const replies = answers.filter((answer) => answer.kind === "reply");
@@ -62,7 +62,7 @@ Deno.test("ping: lost requests are timeouts between replies, doubled answers do 
   assert(firsts.length > 0 && lost.length > 0 && replies.length > firsts.length);
 });
 
-Deno.test("ping: what cannot be sent is an error in words, request by request", async () => {
+pairTest("ping: what cannot be sent is an error in words, request by request", async (openPair) => {
   await using pair = await openPair();
   const noRoute = await all(pair.a, "192.0.2.1", { count: 2, interval: MILLISECOND });
   assertEquals(noRoute.map(({ kind, seq }) => [kind, seq]), [["error", 1], ["error", 2]]);
@@ -73,12 +73,15 @@ Deno.test("ping: what cannot be sent is an error in words, request by request", 
   }
 });
 
-Deno.test("ping: bad options are told at the call", async () => {
+pairTest("ping: bad options are told at the call", async (openPair) => {
   await using pair = await openPair();
   const bad: [PingOptions, string][] = [
     [{ count: 1.5 }, "count"],
     [{ count: -1 }, "count"],
     [{ interval: 0 }, "interval"],
+    [{ interval: NaN }, "interval"],
+    [{ interval: 200 }, "in ns"],
+    [{ interval: 1000 }, "1000000 (1 ms)"],
     [{ timeout: -1 }, "timeout"],
     [{ sizeBytes: 70000 }, "size"],
     [{ ttl: 0 }, "ttl"],
@@ -88,7 +91,23 @@ Deno.test("ping: bad options are told at the call", async () => {
   assertEquals(await all(pair.a, "10.7.0.2", { count: 0 }), []);
 });
 
-Deno.test("ping: a signal ends it with its reason, at any time, and leaves nothing", async () => {
+pairTest("ping: a program that is late for every request still lets the event loop run", async (openPair) => {
+  await using pair = await openPair();
+  for (const to of ["192.0.2.1", "10.7.0.2"]) {
+    let fired = false;
+    const timer = setTimeout(() => fired = true, 5);
+    let answers = 0;
+    for await (const _ of pair.a.ping(to, { count: 100, interval: MILLISECOND })) {
+      if (fired) break;
+      answers++;
+      for (const until = performance.now() + 2; performance.now() < until;);
+    }
+    clearTimeout(timer);
+    assertLess(answers, 100);
+  }
+});
+
+pairTest("ping: a signal ends it with its reason, at any time, and leaves nothing", async (openPair) => {
   await using pair = await openPair();
   const reason = new TypeError("enough");
   const options = { count: 5, signal: AbortSignal.abort(reason) };
@@ -116,13 +135,13 @@ Deno.test("ping: a signal ends it with its reason, at any time, and leaves nothi
   assertEquals(pair.a.inspect().sockets, 0);
 });
 
-Deno.test("ping: leaving the loop closes the socket", async () => {
+pairTest("ping: leaving the loop closes the socket", async (openPair) => {
   await using pair = await openPair();
   for await (const answer of pair.a.ping("10.7.0.2", { interval: MILLISECOND })) if (answer.seq === 3) break;
   assertEquals(pair.a.inspect().ping, []);
 });
 
-Deno.test("ping: closing the host ends it", async () => {
+pairTest("ping: closing the host ends it", async (openPair) => {
   await using pair = await openPair();
   const pinging = all(pair.a, "10.7.0.77", { timeout: 100 * SECOND });
   await new Promise((resolve) => setTimeout(resolve, 5));

@@ -6,7 +6,7 @@
 
 import { assertEquals, assertLess, assertRejects, assertStrictEquals } from "@std/assert";
 import type { TcpConn } from "../../src/socket/tcp_conn.ts";
-import { assertSameBytes, type HostPair, openPair, pattern } from "../testing/host_pair.ts";
+import { assertSameBytes, type HostPair, pairTest, pattern } from "../testing/host_pair.ts";
 
 async function connected(pair: HostPair): Promise<[TcpConn, TcpConn]> {
   using listener = pair.b.listen({ port: 80 });
@@ -19,14 +19,14 @@ async function bytesOf(stream: ReadableStream<Uint8Array<ArrayBuffer>>): Promise
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-Deno.test("streams: made once, on first use", async () => {
+pairTest("streams: made once, on first use", async (openPair) => {
   await using pair = await openPair();
   const [client] = await connected(pair);
   assertStrictEquals(client.readable, client.readable);
   assertStrictEquals(client.writable, client.writable);
 });
 
-Deno.test("streams: an echo by pipeTo", async () => {
+pairTest("streams: an echo by pipeTo", async (openPair) => {
   await using pair = await openPair();
   const [client, server] = await connected(pair);
   const echoing = server.readable.pipeTo(server.writable);
@@ -37,7 +37,7 @@ Deno.test("streams: an echo by pipeTo", async () => {
   assertEquals([await client.closed, await server.closed], [null, null]);
 });
 
-Deno.test("streams: a reader may bring its own buffer, and gets the end of the stream in it", async () => {
+pairTest("streams: a reader may bring its own buffer, and gets the end of the stream in it", async (openPair) => {
   await using pair = await openPair();
   const [client, server] = await connected(pair);
   const reader = server.readable.getReader({ mode: "byob" });
@@ -53,7 +53,7 @@ Deno.test("streams: a reader may bring its own buffer, and gets the end of the s
   assertEquals((await reader.read(new Uint8Array(1))).done, true);
 });
 
-Deno.test("streams: nothing is read ahead of the reader", async () => {
+pairTest("streams: nothing is read ahead of the reader", async (openPair) => {
   await using pair = await openPair();
   const [client, server] = await connected(pair);
   const { readable } = server;
@@ -66,7 +66,7 @@ Deno.test("streams: nothing is read ahead of the reader", async () => {
   assertEquals((await reader.read()).value?.length, 900);
 });
 
-Deno.test("streams: a write waits for room, so the reader sets the pace", async () => {
+pairTest("streams: a write waits for room, so the reader sets the pace", async (openPair) => {
   const bufferBytes = 65536;
   await using pair = await openPair({
     host: { tcp: { sendBufferBytes: bufferBytes, receiveBufferBytes: bufferBytes } },
@@ -89,7 +89,7 @@ Deno.test("streams: a write waits for room, so the reader sets the pace", async 
   assertEquals(done, 20);
 });
 
-Deno.test("streams: aborting the writable resets the connection", async () => {
+pairTest("streams: aborting the writable resets the connection", async (openPair) => {
   await using pair = await openPair();
   const [client, server] = await connected(pair);
   await client.writable.abort(new RangeError("no more"));
@@ -97,21 +97,24 @@ Deno.test("streams: aborting the writable resets the connection", async () => {
   await assertRejects(() => client.read(new Uint8Array(1)), RangeError, "no more");
 });
 
-Deno.test("streams: a cancelled readable leaves the write side; both ends together close the connection", async () => {
-  await using pair = await openPair();
-  const [client, server] = await connected(pair);
-  await client.readable.cancel();
-  await assertRejects(() => client.read(new Uint8Array(1)), Deno.errors.BadResource);
-  const writer = client.writable.getWriter();
-  await writer.write(new Uint8Array([1, 2]));
-  await writer.close();
-  assertSameBytes(await bytesOf(server.readable), new Uint8Array([1, 2]));
-  await assertRejects(() => client.write(new Uint8Array(1)), Deno.errors.BadResource);
-  server.close();
-  assertEquals(await client.closed, null);
-});
+pairTest(
+  "streams: a cancelled readable leaves the write side; both ends together close the connection",
+  async (openPair) => {
+    await using pair = await openPair();
+    const [client, server] = await connected(pair);
+    await client.readable.cancel();
+    await assertRejects(() => client.read(new Uint8Array(1)), Deno.errors.BadResource);
+    const writer = client.writable.getWriter();
+    await writer.write(new Uint8Array([1, 2]));
+    await writer.close();
+    assertSameBytes(await bytesOf(server.readable), new Uint8Array([1, 2]));
+    await assertRejects(() => client.write(new Uint8Array(1)), Deno.errors.BadResource);
+    server.close();
+    assertEquals(await client.closed, null);
+  },
+);
 
-Deno.test("streams: a reset is the error of both streams", async () => {
+pairTest("streams: a reset is the error of both streams", async (openPair) => {
   await using pair = await openPair();
   const [client, server] = await connected(pair);
   const reading = server.readable.getReader().read();

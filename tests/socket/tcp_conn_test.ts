@@ -4,10 +4,11 @@
  * @module
  */
 
+import { Buffer } from "node:buffer";
 import { assert, assertEquals, assertInstanceOf, assertLess, assertRejects, assertStringIncludes } from "@std/assert";
 import { SECOND } from "../../src/base/time.ts";
 import type { TcpConn } from "../../src/socket/tcp_conn.ts";
-import { assertSameBytes, FAMILIES, type HostPair, openPair, pattern } from "../testing/host_pair.ts";
+import { assertSameBytes, FAMILIES, type HostPair, pairTest, pattern } from "../testing/host_pair.ts";
 
 /** A connection from `a` to `b`, both ends. */
 async function connected(pair: HostPair, family: 4 | 6 = 4, port = 80): Promise<[TcpConn, TcpConn]> {
@@ -30,7 +31,7 @@ async function readAll(conn: TcpConn, bufferBytes = 16384): Promise<Uint8Array<A
 }
 
 for (const family of FAMILIES) {
-  Deno.test(`tcp IPv${family}: connects, says both addresses, carries bytes both ways`, async () => {
+  pairTest(`tcp IPv${family}: connects, says both addresses, carries bytes both ways`, async (openPair) => {
     await using pair = await openPair();
     const [client, server] = await connected(pair, family);
     assertEquals(client.remoteAddr, { transport: "tcp", hostname: pair.addressB(family), port: 80 });
@@ -49,7 +50,7 @@ for (const family of FAMILIES) {
     assertEquals(await client.write(new Uint8Array(0)), 0);
   });
 
-  Deno.test(`tcp IPv${family}: 3 MB each way at once arrive byte by byte`, async () => {
+  pairTest(`tcp IPv${family}: 3 MB each way at once arrive byte by byte`, async (openPair) => {
     await using pair = await openPair();
     const [client, server] = await connected(pair, family);
     const up = pattern(3_000_000);
@@ -69,7 +70,7 @@ for (const family of FAMILIES) {
     assertEquals([await client.closed, await server.closed], [null, null]);
   });
 
-  Deno.test(`tcp IPv${family}: a port where nobody listens refuses`, async () => {
+  pairTest(`tcp IPv${family}: a port where nobody listens refuses`, async (openPair) => {
     await using pair = await openPair();
     const error = await assertRejects(
       () => pair.a.connect({ hostname: pair.addressB(family), port: 81 }),
@@ -81,7 +82,7 @@ for (const family of FAMILIES) {
   });
 }
 
-Deno.test("tcp: an impaired way changes nothing but the speed", async () => {
+pairTest("tcp: an impaired way changes nothing but the speed", async (openPair) => {
   await using pair = await openPair({ impair: "delay 2ms 1ms loss 3% duplicate 2% reorder 5%" });
   const [client, server] = await connected(pair);
   const bytes = pattern(300_000);
@@ -92,7 +93,7 @@ Deno.test("tcp: an impaired way changes nothing but the speed", async () => {
   assertSameBytes(received, bytes);
 });
 
-Deno.test("tcp: a host connects to itself", async () => {
+pairTest("tcp: a host connects to itself", async (openPair) => {
   await using pair = await openPair();
   for (const family of FAMILIES) {
     using listener = pair.a.listen({ port: 80 });
@@ -106,7 +107,7 @@ Deno.test("tcp: a host connects to itself", async () => {
   }
 });
 
-Deno.test("tcp: half-close lets the other direction go on", async () => {
+pairTest("tcp: half-close lets the other direction go on", async (openPair) => {
   await using pair = await openPair();
   const [client, server] = await connected(pair);
   await client.closeWrite();
@@ -121,7 +122,7 @@ Deno.test("tcp: half-close lets the other direction go on", async () => {
   assertEquals(await client.closed, null);
 });
 
-Deno.test("tcp: calls side by side are served in order", async () => {
+pairTest("tcp: calls side by side are served in order", async (openPair) => {
   await using pair = await openPair();
   const [client, server] = await connected(pair);
   const buffers = [new Uint8Array(2), new Uint8Array(3), new Uint8Array(4)];
@@ -140,7 +141,7 @@ Deno.test("tcp: calls side by side are served in order", async () => {
   assertSameBytes(received, new Uint8Array(await new Blob(expected).arrayBuffer()));
 });
 
-Deno.test("tcp: writes stop when nobody reads, and go on when somebody does", async () => {
+pairTest("tcp: writes stop when nobody reads, and go on when somebody does", async (openPair) => {
   const bufferBytes = 65536;
   await using pair = await openPair({
     host: { tcp: { sendBufferBytes: bufferBytes, receiveBufferBytes: bufferBytes } },
@@ -161,7 +162,7 @@ Deno.test("tcp: writes stop when nobody reads, and go on when somebody does", as
   await writing;
 });
 
-Deno.test("tcp: close rejects what waits, later calls too; a second close does nothing", async () => {
+pairTest("tcp: close rejects what waits, later calls too; a second close does nothing", async (openPair) => {
   await using pair = await openPair();
   const [client, server] = await connected(pair);
   const reading = client.read(new Uint8Array(1));
@@ -178,7 +179,7 @@ Deno.test("tcp: close rejects what waits, later calls too; a second close does n
   assertEquals(await server.closed, null);
 });
 
-Deno.test("tcp: what was written before close arrives", async () => {
+pairTest("tcp: what was written before close arrives", async (openPair) => {
   await using pair = await openPair();
   const [client, server] = await connected(pair);
   const bytes = pattern(500_000);
@@ -188,7 +189,7 @@ Deno.test("tcp: what was written before close arrives", async () => {
   server.close();
 });
 
-Deno.test("tcp: closing with data unread is a reset", async () => {
+pairTest("tcp: closing with data unread is a reset", async (openPair) => {
   await using pair = await openPair();
   const [client, server] = await connected(pair);
   await client.write(new Uint8Array(10));
@@ -200,7 +201,85 @@ Deno.test("tcp: closing with data unread is a reset", async () => {
   assertInstanceOf(await client.closed, Deno.errors.ConnectionReset);
 });
 
-Deno.test("tcp: abort resets at once, with a reason of one's own", async () => {
+pairTest("tcp: a write side that closes late, with reading cancelled, closes the connection", async (openPair) => {
+  const bufferBytes = 65536;
+  await using pair = await openPair({
+    host: { tcp: { sendBufferBytes: bufferBytes, receiveBufferBytes: bufferBytes } },
+  });
+  const [client, server] = await connected(pair);
+  const writes = [0, 1, 2, 3, 4, 5].map((i) => client.write(pattern(bufferBytes, i * bufferBytes)));
+  const closing = client.closeWrite();
+  await client.readable.cancel();
+  const received = await readAll(server);
+  const taken = await Promise.all(writes);
+  await closing;
+  const expected = taken.map((n, i) => pattern(n, i * bufferBytes));
+  assertSameBytes(received, new Uint8Array(await new Blob(expected).arrayBuffer()));
+  await assertRejects(() => client.write(new Uint8Array(1)), Deno.errors.BadResource);
+  server.close();
+  assertEquals([await client.closed, await server.closed], [null, null]);
+});
+
+pairTest("tcp: the stream of a host that closes ends in order, also if a reset follows", async (openPair) => {
+  await using pair = await openPair({ impair: "delay 5ms" });
+  const [client, server] = await connected(pair);
+  await server.write(pattern(100));
+  await pair.b.close({ patience: SECOND / 10 });
+  assertInstanceOf(await client.closed, Deno.errors.ConnectionReset);
+  assertSameBytes(await readAll(client), pattern(100));
+  assertEquals(await client.read(new Uint8Array(1)), null);
+  await assertRejects(() => client.write(new Uint8Array(1)), Deno.errors.ConnectionReset);
+});
+
+for (const before of ["open", "closed", "disposed of"]) {
+  pairTest(`tcp: a host that closes waits for the peer of a connection that was ${before}`, async (openPair) => {
+    await using pair = await openPair({ impair: "delay 5ms" });
+    const [client, server] = await connected(pair);
+    await server.write(pattern(100));
+    if (before === "closed") server.close();
+    if (before === "disposed of") await server[Symbol.asyncDispose]();
+    const closing = pair.b.close({ patience: 30 * SECOND });
+    await new Promise((resolve) => setTimeout(resolve, 60));
+    assertSameBytes(await readAll(client), pattern(100));
+    client.close();
+    assertEquals([await client.closed, await server.closed], [null, null]);
+    await closing;
+  });
+}
+
+pairTest("tcp: what is no Uint8Array is told at the call, and nothing is sent", async (openPair) => {
+  await using pair = await openPair();
+  const [client, server] = await connected(pair);
+  const wrong: [unknown, string][] = [
+    ["hello", "string"],
+    [new Uint16Array([258, 772]), "Uint16Array"],
+    [new ArrayBuffer(5), "ArrayBuffer"],
+    [new DataView(new ArrayBuffer(5)), "DataView"],
+    [[1, 2], "Array"],
+    [5, "number"],
+    [null, "null"],
+    [undefined, "undefined"],
+  ];
+  const waiting = client.read(new Uint8Array(1));
+  for (const [value, word] of wrong) {
+    const bytes = value as Uint8Array;
+    // Reads are told at once, although one waits before them.
+    for (const call of [() => client.write(bytes), () => client.read(bytes)]) {
+      const { message } = await assertRejects(call, TypeError);
+      assertStringIncludes(message, "Uint8Array");
+      assertStringIncludes(message, word);
+    }
+  }
+  await client.write(Buffer.from("fine"));
+  const chunk = "text" as unknown as Uint8Array;
+  await assertRejects(() => client.writable.getWriter().write(chunk), TypeError, "string");
+  await client.closeWrite();
+  assertEquals(new TextDecoder().decode(await readAll(server)), "fine");
+  await server.write(new Uint8Array(1));
+  assertEquals(await waiting, 1);
+});
+
+pairTest("tcp: abort resets at once, with a reason of one's own", async (openPair) => {
   await using pair = await openPair();
   const [client, server] = await connected(pair);
   const reading = client.read(new Uint8Array(1));
@@ -212,7 +291,7 @@ Deno.test("tcp: abort resets at once, with a reason of one's own", async () => {
   assertEquals(pair.a.inspect().tcp, []);
 });
 
-Deno.test("tcp: data that came before a reset can still be read", async () => {
+pairTest("tcp: data that came before a reset can still be read", async (openPair) => {
   await using pair = await openPair();
   const [client, server] = await connected(pair);
   await client.write(pattern(100));
@@ -225,7 +304,7 @@ Deno.test("tcp: data that came before a reset can still be read", async () => {
   await assertRejects(() => server.read(rest), Deno.errors.ConnectionReset);
 });
 
-Deno.test("tcp: no route, no such local address, a bad name and a bad port are told in words", async () => {
+pairTest("tcp: no route, no such local address, a bad name and a bad port are told in words", async (openPair) => {
   await using pair = await openPair();
   const { a } = pair;
   const noRoute = await assertRejects(
@@ -244,7 +323,7 @@ Deno.test("tcp: no route, no such local address, a bad name and a bad port are t
   }
 });
 
-Deno.test("tcp: an attempt is given up by its signal, and leaves nothing behind", async () => {
+pairTest("tcp: an attempt is given up by its signal, and leaves nothing behind", async (openPair) => {
   await using pair = await openPair();
   const { a } = pair;
   const reason = new TypeError("changed my mind");
@@ -269,7 +348,7 @@ Deno.test("tcp: an attempt is given up by its signal, and leaves nothing behind"
   assertEquals(await server.read(new Uint8Array(1)), 1);
 });
 
-Deno.test("tcp: an attempt without answer times out", async () => {
+pairTest("tcp: an attempt without answer times out", async (openPair) => {
   await using pair = await openPair({ host: { tcp: { synRetries: 1, initialRto: SECOND / 50 } } });
   const error = await assertRejects(
     () => pair.a.connect({ hostname: "fd07::77", port: 80 }),
@@ -278,7 +357,7 @@ Deno.test("tcp: an attempt without answer times out", async () => {
   assertStringIncludes(error.message, "[fd07::77]:80");
 });
 
-Deno.test("tcp: a local port can be chosen, and be taken", async () => {
+pairTest("tcp: a local port can be chosen, and be taken", async (openPair) => {
   await using pair = await openPair();
   using listener = pair.b.listen({ port: 80 });
   const options = { hostname: "10.7.0.2", port: 80, localAddress: "10.7.0.1", localPort: 1234 };
@@ -288,7 +367,7 @@ Deno.test("tcp: a local port can be chosen, and be taken", async () => {
   client.close();
 });
 
-Deno.test("tcp: await using sends what was written before it leaves", async () => {
+pairTest("tcp: await using sends what was written before it leaves", async (openPair) => {
   await using pair = await openPair({ impair: "delay 5ms" });
   using listener = pair.b.listen({ port: 80 });
   const serving = (async () => {
@@ -305,7 +384,7 @@ Deno.test("tcp: await using sends what was written before it leaves", async () =
   assertSameBytes(await serving, bytes);
 });
 
-Deno.test("tcp: info, unackedBytes and settings", async () => {
+pairTest("tcp: info, unackedBytes and settings", async (openPair) => {
   await using pair = await openPair();
   const [client, server] = await connected(pair);
   client.setNoDelay();
@@ -325,7 +404,7 @@ Deno.test("tcp: info, unackedBytes and settings", async () => {
   assertEquals(client.unackedBytes, 0);
 });
 
-Deno.test("tcp: many connections at once", async () => {
+pairTest("tcp: many connections at once", async (openPair) => {
   await using pair = await openPair();
   using listener = pair.b.listen({ port: 80 });
   const serving = (async () => {

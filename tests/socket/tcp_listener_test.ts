@@ -6,9 +6,9 @@
 
 import { assertEquals, assertNotEquals, assertRejects, assertThrows } from "@std/assert";
 import type { TcpConn } from "../../src/socket/tcp_conn.ts";
-import { FAMILIES, openPair } from "../testing/host_pair.ts";
+import { FAMILIES, pairTest } from "../testing/host_pair.ts";
 
-Deno.test("listener: without an address it hears both families on one port", async () => {
+pairTest("listener: without an address it hears both families on one port", async (openPair) => {
   await using pair = await openPair();
   using listener = pair.b.listen();
   assertEquals(listener.addr.transport, "tcp");
@@ -21,7 +21,7 @@ Deno.test("listener: without an address it hears both families on one port", asy
   }
 });
 
-Deno.test("listener: with an address it hears that one only", async () => {
+pairTest("listener: with an address it hears that one only", async (openPair) => {
   await using pair = await openPair();
   using listener = pair.b.listen({ hostname: "[fd07::2]", port: 80 });
   assertEquals(listener.addr, { transport: "tcp", hostname: "fd07::2", port: 80 });
@@ -32,7 +32,7 @@ Deno.test("listener: with an address it hears that one only", async () => {
   using _other = await pair.a.connect({ hostname: "10.7.0.2", port: 80 });
 });
 
-Deno.test("listener: a taken port, a foreign address and bad numbers are told at the call", async () => {
+pairTest("listener: a taken port, a foreign address and bad numbers are told at the call", async (openPair) => {
   await using pair = await openPair();
   using _listener = pair.b.listen({ port: 80 });
   assertThrows(() => pair.b.listen({ port: 80 }), Deno.errors.AddrInUse, "80");
@@ -43,7 +43,7 @@ Deno.test("listener: a taken port, a foreign address and bad numbers are told at
   assertThrows(() => pair.b.listen({ tcpBacklog: 0 }), RangeError, "tcpBacklog");
 });
 
-Deno.test("listener: a port is free again once it is closed, also if only one family had it", async () => {
+pairTest("listener: a port is free again once it is closed, also if only one family had it", async (openPair) => {
   await using pair = await openPair();
   const six = pair.b.listen({ hostname: "::", port: 80 });
   assertThrows(() => pair.b.listen({ port: 80 }), Deno.errors.AddrInUse);
@@ -55,7 +55,7 @@ Deno.test("listener: a port is free again once it is closed, also if only one fa
   assertEquals(both.addr.port, 80);
 });
 
-Deno.test("listener: accepts side by side are served in order", async () => {
+pairTest("listener: accepts side by side are served in order", async (openPair) => {
   await using pair = await openPair();
   using listener = pair.b.listen({ port: 80 });
   const accepts = [listener.accept(), listener.accept(), listener.accept()];
@@ -65,7 +65,7 @@ Deno.test("listener: accepts side by side are served in order", async () => {
   assertEquals(ports, clients.map(({ localAddr }) => localAddr.port));
 });
 
-Deno.test("listener: an accept is given up by its signal and takes no connection", async () => {
+pairTest("listener: an accept is given up by its signal and takes no connection", async (openPair) => {
   await using pair = await openPair();
   using listener = pair.b.listen({ port: 80 });
   const abort = new AbortController();
@@ -78,7 +78,7 @@ Deno.test("listener: an accept is given up by its signal and takes no connection
   assertEquals(server.remoteAddr.port, client.localAddr.port);
 });
 
-Deno.test("listener: closing rejects what waits, ends the loop, and resets who was not accepted", async () => {
+pairTest("listener: closing rejects what waits, ends the loop, and resets who was not accepted", async (openPair) => {
   await using pair = await openPair();
   const listener = pair.b.listen({ port: 80 });
   const looping = (async () => {
@@ -104,7 +104,7 @@ Deno.test("listener: closing rejects what waits, ends the loop, and resets who w
   await assertRejects(() => other.accept(), Deno.errors.BadResource);
 });
 
-Deno.test("listener: leaving the loop closes it, and so does disposal", async () => {
+pairTest("listener: leaving the loop closes it, and so does disposal", async (openPair) => {
   await using pair = await openPair();
   const listener = pair.b.listen({ port: 80 });
   const client = pair.a.connect({ hostname: "10.7.0.2", port: 80 });
@@ -122,7 +122,7 @@ Deno.test("listener: leaving the loop closes it, and so does disposal", async ()
   last.ref();
 });
 
-Deno.test("listener: what the backlog does not hold comes in later", async () => {
+pairTest("listener: what the backlog does not hold comes in later", async (openPair) => {
   await using pair = await openPair({ host: { tcp: { initialRto: 20_000_000 } } });
   using listener = pair.b.listen({ port: 80, tcpBacklog: 1 });
   const clients = [0, 1, 2].map(() => pair.a.connect({ hostname: "10.7.0.2", port: 80 }));

@@ -4,16 +4,17 @@
  * @module
  */
 
+import { Buffer } from "node:buffer";
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import type { NetAddr } from "../../src/socket/address.ts";
-import { FAMILIES, openPair, pattern } from "../testing/host_pair.ts";
+import { FAMILIES, pairTest, pattern } from "../testing/host_pair.ts";
 
 function to(hostname: string, port: number): NetAddr {
   return { transport: "udp", hostname, port };
 }
 
 for (const family of FAMILIES) {
-  Deno.test(`udp IPv${family}: datagrams go there and back, with their source`, async () => {
+  pairTest(`udp IPv${family}: datagrams go there and back, with their source`, async (openPair) => {
     await using pair = await openPair();
     using server = pair.b.listenDatagram({ port: 53 });
     using client = pair.a.listenDatagram({ hostname: pair.addressA(family) });
@@ -29,7 +30,7 @@ for (const family of FAMILIES) {
     assertEquals(source, to(pair.addressB(family), 53));
   });
 
-  Deno.test(`udp IPv${family}: a datagram may be empty, and as large as the MTU, but no larger`, async () => {
+  pairTest(`udp IPv${family}: a datagram may be empty, and as large as the MTU, but no larger`, async (openPair) => {
     await using pair = await openPair();
     const mtu = pair.a.inspect().interfaces[0]!.mtu;
     const most = mtu - (family === 4 ? 28 : 48);
@@ -44,7 +45,7 @@ for (const family of FAMILIES) {
   });
 }
 
-Deno.test("udp: a buffer of one's own takes what fits", async () => {
+pairTest("udp: a buffer of one's own takes what fits", async (openPair) => {
   await using pair = await openPair();
   using server = pair.b.listenDatagram({ port: 53 });
   using client = pair.a.listenDatagram();
@@ -59,7 +60,23 @@ Deno.test("udp: a buffer of one's own takes what fits", async () => {
   assertEquals(from.hostname, "fd07::1");
 });
 
-Deno.test("udp: receives side by side are served in order, and given up by their signal", async () => {
+pairTest("udp: what is no Uint8Array is told at the call, and nothing is sent", async (openPair) => {
+  await using pair = await openPair();
+  using server = pair.b.listenDatagram({ port: 53 });
+  using client = pair.a.listenDatagram();
+  for (const [value, word] of [["abc", "string"], [new Uint16Array(2), "Uint16Array"], [null, "null"]] as const) {
+    const bytes = value as unknown as Uint8Array;
+    for (const call of [() => client.send(bytes, to("10.7.0.2", 53)), () => client.receive(bytes)]) {
+      const { message } = await assertRejects(call, TypeError);
+      assert(message.includes("Uint8Array") && message.includes(word), message);
+    }
+  }
+  await client.send(Buffer.from("fine"), to("10.7.0.2", 53));
+  const [received] = await server.receive(Buffer.alloc(10));
+  assertEquals(new TextDecoder().decode(received), "fine");
+});
+
+pairTest("udp: receives side by side are served in order, and given up by their signal", async (openPair) => {
   await using pair = await openPair();
   using server = pair.b.listenDatagram({ port: 53 });
   using client = pair.a.listenDatagram();
@@ -74,7 +91,7 @@ Deno.test("udp: receives side by side are served in order, and given up by their
   assertEquals([(await first)[0][0], (await second)[0][0]], [1, 2]);
 });
 
-Deno.test("udp: the loop gives every datagram and ends with the socket", async () => {
+pairTest("udp: the loop gives every datagram and ends with the socket", async (openPair) => {
   await using pair = await openPair();
   const server = pair.b.listenDatagram({ port: 53 });
   using client = pair.a.listenDatagram();
@@ -94,7 +111,7 @@ Deno.test("udp: the loop gives every datagram and ends with the socket", async (
   assertEquals(again.addr.port, 53);
 });
 
-Deno.test("udp: a full buffer loses the newest, and counts it", async () => {
+pairTest("udp: a full buffer loses the newest, and counts it", async (openPair) => {
   await using pair = await openPair({ host: { udp: { receiveBufferBytes: 2000 } } });
   using server = pair.b.listenDatagram({ hostname: "10.7.0.2", port: 53 });
   using client = pair.a.listenDatagram();
@@ -110,7 +127,7 @@ Deno.test("udp: a full buffer loses the newest, and counts it", async () => {
   for (let i = 0; i < queued; i++) assertEquals((await server.receive())[0][0], i);
 });
 
-Deno.test("udp: what cannot be is told in words", async () => {
+pairTest("udp: what cannot be is told in words", async (openPair) => {
   await using pair = await openPair();
   using taken = pair.a.listenDatagram({ port: 53 });
   assertThrows(() => pair.a.listenDatagram({ port: 53 }), Deno.errors.AddrInUse, "53");

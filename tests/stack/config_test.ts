@@ -1,11 +1,15 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import fc from "fast-check";
 import { MILLISECOND, SECOND } from "../../src/base/time.ts";
+import { NETEM_DEFAULTS } from "../../src/impair/config.ts";
 import { formatNetem } from "../../src/impair/parse.ts";
-import { type HostOptions, parseHostConfig } from "../../src/stack/config.ts";
+import { completeFqOptions, type FqOptions } from "../../src/qdisc/fq_options.ts";
+import { type HostOptions, parseEndpointNames, parseHostConfig } from "../../src/stack/config.ts";
 import { nearest } from "../../src/stack/config_faults.ts";
 import { formatEndpoint, type HostConfig } from "../../src/stack/options.ts";
 import { Stack } from "../../src/stack/stack.ts";
+import { DEFAULT_TCP_OPTIONS } from "../../src/tcp/options.ts";
+import { DEFAULT_UDP_OPTIONS } from "../../src/udp/udp.ts";
 
 const good: HostOptions = {
   address: "10.7.0.1/24",
@@ -36,9 +40,11 @@ function peer(changes: Record<string, unknown>): Record<string, unknown> {
 Deno.test("the least configuration is completed with defaults", () => {
   const config = parseHostConfig({ address: "10.7.0.1/24" });
   assertEquals(config.addresses.map(String), ["10.7.0.1/24"]);
-  const { listen, peers, routes, forward, encapsulation, qdisc, tcp, seed } = config;
-  assertEquals({ listen, peers, routes, forward, encapsulation, qdisc, tcp, seed }, {
+  const { listen, port, sleeper, peers, routes, forward, encapsulation, qdisc, tcp, seed } = config;
+  assertEquals({ listen, port, sleeper, peers, routes, forward, encapsulation, qdisc, tcp, seed }, {
     listen: [],
+    port: { kind: "auto" },
+    sleeper: null,
     peers: [],
     routes: [],
     forward: false,
@@ -53,6 +59,8 @@ Deno.test("everything that can be said is heard", () => {
   const config = parseHostConfig({
     address: ["10.7.0.1/24", "fd07::1/64"],
     listen: ["192.0.2.1:4790", "[2001:db8::1]:4791"],
+    port: { kind: "linux", segment: false, receiveBufferBytes: 100_000 },
+    sleeper: "spin",
     peers: [
       {
         name: "b",
@@ -60,6 +68,7 @@ Deno.test("everything that can be said is heard", () => {
         allowed: ["10.7.0.2", "10.20.0.0/16"],
         mtu: 1300,
         vni: 7,
+        ecn: "normal",
         impair: { in: "loss 1%", out: { delay: 5 * MILLISECOND, jitter: MILLISECOND } },
       },
       { endpoint: "[2001:db8::3]:99", allowed: "fd07::3" },
@@ -82,6 +91,8 @@ Deno.test("everything that can be said is heard", () => {
     ["b", "192.0.2.2:4790", "10.7.0.2/32 10.20.0.0/16", 1300, 7],
     ["[2001:db8::3]:99", "[2001:db8::3]:99", "fd07::3/128", 1444, 42],
   ]);
+  assertEquals(config.port, { kind: "linux", segment: false, receiveBufferBytes: 100_000 });
+  assertEquals([config.sleeper, ...config.peers.map((p) => p.ecn)], ["spin", "normal", "compatibility"]);
   const [b, c] = config.peers;
   assertEquals([b?.impair.in?.loss, b?.impair.out?.delay, b?.impair.out?.jitter], [0.01, 5 * MILLISECOND, MILLISECOND]);
   assertEquals([c?.impair.in, formatNetem(c!.impair.out!)], [null, formatNetem(c!.impair.out!)]);
@@ -116,6 +127,96 @@ Deno.test("the inner MTU is what an underlay of 1,500 bytes leaves, of each fami
     )
   );
   assertEquals(mtus, [[1472, 1452], [1464, 1444]]);
+});
+
+/** fq's options as the configuration names them. */
+function fqByTcNames(options: FqOptions): Record<string, unknown> {
+  const { maxrateBytesPerSec: maxrate, rateBytesPerSec: rate, lowRateThresholdBytesPerSec, ...others } = options;
+  return { kind: "fq", maxrate, rate, lowRateThreshold: lowRateThresholdBytesPerSec, ...others };
+}
+
+Deno.test("every default can be written out", () => {
+  const config = parseHostConfig({
+    ...good,
+    tcp: DEFAULT_TCP_OPTIONS,
+    udp: DEFAULT_UDP_OPTIONS,
+    qdisc: fqByTcNames(completeFqOptions({})),
+    impair: { in: NETEM_DEFAULTS, out: { ...NETEM_DEFAULTS } },
+    port: { kind: "linux", segment: true, gro: true, receiveBufferBytes: 4 << 20, sendBufferBytes: 512 << 10 },
+    poolPackets: 16_384,
+    forward: false,
+    encapsulation: "raw",
+  });
+  assertEquals(config.tcp, DEFAULT_TCP_OPTIONS);
+  assertEquals(config.udp, DEFAULT_UDP_OPTIONS);
+  assertEquals(config.qdisc.options, completeFqOptions({}));
+  assertEquals(config.peers[0]!.impair, { in: NETEM_DEFAULTS, out: NETEM_DEFAULTS });
+  new Stack(config);
+});
+
+Deno.test("fq and pfifo take here what they take themselves, and what they refuse is refused with its path", () => {
+  const edges = [-1, 0, 1, 2, 16_383, 16_384, 65_535, 65_536, 1024, 1025, 7.2e12, Infinity, 0.5, NaN];
+  for (const power of [20, 24, 31, 53]) edges.push(2 ** power - 1, 2 ** power, 2 ** power + 1);
+  const refusedBy = (check: () => void): boolean => {
+    try {
+      check();
+      return false;
+    } catch (error) {
+      assert(error instanceof RangeError, String(error));
+      return true;
+    }
+  };
+  const agree = (name: string, qdisc: Record<string, unknown>, isRefused: boolean): void => {
+    const given = { ...good, qdisc };
+    if (isRefused) assert(fault(given).startsWith(`qdisc.${name}`), fault(given));
+    else assert(Object.keys(parseHostConfig(given).qdisc.options).length > 0);
+  };
+  for (const [option, standard] of Object.entries(completeFqOptions({}))) {
+    if (typeof standard === "boolean") continue;
+    for (const edge of edges) {
+      const values = Array.isArray(standard) ? standard.map((value, i) => i === 1 ? edge : value) : edge;
+      const options: FqOptions = { [option]: values };
+      const named = Object.entries(fqByTcNames(options)).filter(([, value]) => value !== undefined);
+      agree(option.replace("BytesPerSec", ""), Object.fromEntries(named), refusedBy(() => completeFqOptions(options)));
+    }
+  }
+  for (const limit of edges) {
+    const isRefused = !(Number.isInteger(limit) && limit >= 1 && limit <= 1 << 24);
+    agree("limit", { kind: "pfifo", limit }, isRefused);
+  }
+  assertEquals(parseHostConfig({ ...good, qdisc: { kind: "fq", horizon: "7200s" } }).qdisc.options, {
+    horizon: 7200 * SECOND,
+  });
+});
+
+Deno.test("a peer's impairment replaces the host's one direction at a time", () => {
+  const impairs = ["loss 1%", { in: "loss 1%" }, { out: {} }, undefined].map((impair) => {
+    const [{ impair: done }] = parseHostConfig({
+      ...good,
+      impair: { in: "delay 1ms", out: "delay 2ms" },
+      ...peer({ impair }),
+    }).peers as [HostConfig["peers"][number]];
+    return [done.in, done.out].map((netem) => netem === null ? null : formatNetem(netem));
+  });
+  const nothing = formatNetem(NETEM_DEFAULTS);
+  const [loss, delay1, delay2] = ["loss 1%", "delay 1ms", "delay 2ms"];
+  assertEquals(impairs.map((pair) => pair.map((text) => text!.replace(/^limit \d+ ?/, ""))), [
+    [delay1!, loss!],
+    [loss!, delay2!],
+    [delay1!, nothing.replace(/^limit \d+ ?/, "")],
+    [delay1!, delay2!],
+  ]);
+});
+
+Deno.test("names in endpoints are given to be looked up, once all else has the right form", () => {
+  const named = { ...good, ...peer({ endpoint: "router.example:4790" }) };
+  assertEquals(parseEndpointNames(named), [{ hostname: "router.example", port: 4790 }]);
+  assertEquals(parseEndpointNames(good), [null]);
+  assertEquals(parseEndpointNames({ address: "10.7.0.1/24" }), []);
+  const error = assertThrows(() => parseEndpointNames({ ...named, mtu: 1, fwd: 2 }), TypeError, "2 faults");
+  assert(error.message.includes("mtu: found 1") && error.message.includes("fwd: unknown key"), error.message);
+  const port = { ...good, ...peer({ endpoint: "localhost:65536" }) };
+  assertThrows(() => parseEndpointNames(port), TypeError, 'peers[0].endpoint: found "localhost:65536"');
 });
 
 Deno.test("one error names every fault, with its path, what was found and what was expected", () => {
@@ -178,11 +279,23 @@ Deno.test("text that is wrong is quoted with the reason", () => {
     [{ impair: 5 }, "impair: found 5, expected an impairment"],
     [{ congestion: "renno" }, "congestion: found"],
     [{ tcp: { minRto: "200" } }, "tcp.minRto: found"],
+    [{ tcp: { initialRto: 0 } }, "tcp.initialRto: found 0, expected a time of at least 1ms"],
+    [{ tcp: { minRto: 0 } }, "tcp.minRto: found 0, expected a time of at least 1ms"],
+    [{ tcp: { maxRto: 1 } }, "tcp.maxRto: found 1, expected a time of at least 1ms"],
+    [{ tcp: { delayedAck: "500ms" } }, 'tcp.delayedAck: found "500ms", expected a time of less than 500ms'],
+    [{ tcp: { timeWait: -1 } }, "tcp.timeWait: found -1, expected a time in ns"],
+    [{ tcp: { finWait2: -1 } }, "tcp.finWait2: found -1, expected a time in ns"],
+    [{ tcp: { maxPacingRateBytesPerSec: 0 } }, "tcp.maxPacingRateBytesPerSec: found 0, expected a rate"],
     [{ tcp: { sack: 1 } }, "tcp.sack: found 1, expected true or false"],
     [{ qdisc: { kind: "fq", horizon: -1 } }, "qdisc.horizon: found -1"],
     [{ qdisc: { kind: "pfifo", quantum: 3 } }, "qdisc.quantum: unknown key, expected one of kind, limit"],
     [{ qdisc: "htb" }, 'qdisc: found "htb", expected "fq", "pfifo"'],
     [{ encapsulation: { kind: "vxlan-gpe", vni: 1 << 24 } }, "encapsulation.vni: found 16777216"],
+    [{ port: "fast" }, 'port: found "fast", expected "auto", "linux"'],
+    [{ port: { kind: "linux", gro: 1 } }, "port.gro: found 1, expected true or false"],
+    [{ port: { kind: "dgram", gro: true } }, "port.gro: unknown key"],
+    [{ sleeper: "deep" }, 'sleeper: found "deep", expected a sleeper: timeout, hop, ppoll, spin'],
+    [peer({ ecn: "on" }), 'peers[0].ecn: found "on", expected "compatibility" or "normal"'],
     [{ seed: 0.5 }, "seed: found 0.5"],
     [{ address: [] }, "address: found [], expected"],
   ];
@@ -199,6 +312,22 @@ Deno.test("what contradicts itself is refused, and says with what", () => {
   const cases: [Record<string, unknown>, string][] = [
     [{ address: ["10.7.0.1/24", "10.7.0.1/16"] }, "address[1]: found"],
     [{ address: "224.0.0.1/4" }, "not one that is multicast"],
+    [{ address: "10.7.0.0/24" }, "expected the address of a host in 10.7.0.0/24, not that of the network itself"],
+    [{ address: ["10.8.0.1/24", "10.7.255.255/16"] }, "address[1]: found"],
+    [{ address: "10.7.0.255/24" }, "expected the address of a host in 10.7.0.0/24, not its broadcast address"],
+    [{ tcp: { maxRto: "500ms" } }, 'tcp.maxRto: found "500ms", expected at least initialRto (1s by default)'],
+    [{ tcp: { maxRto: "2s", minRto: "3s" } }, 'tcp.maxRto: found "2s", expected at least minRto (3s)'],
+    [{ tcp: { initialRto: "121s" } }, 'tcp.initialRto: found "121s", expected at most maxRto (120s by default)'],
+    [peer({ allowed: "10.7.0.1" }), "not this host's own 10.7.0.1/24 of address"],
+    [
+      { address: ["10.7.0.1/24", "fd07::1/64"], ...peer({ allowed: ["fd07::/64", "fd07::1/128"] }) },
+      'peers[0].allowed[1]: found "fd07::1/128", expected what is behind the peer, not this host\'s own fd07::1/64 of ' +
+      "address[1]",
+    ],
+    [
+      twice({ allowed: ["10.7.0.3", "10.7.0.2/32"] }),
+      'peers[1].allowed[1]: found "10.7.0.2/32", expected a prefix of its own: peers[0].allowed has 10.7.0.2/32 too',
+    ],
     [{ listen: ["127.0.0.1:1", "127.0.0.2:1"] }, "listen[1]: found"],
     [twice({ name: "b" }), "peers[1].name: found"],
     [twice({ endpoint: "127.0.0.1:4001" }), "peers[1].endpoint: found"],
@@ -220,6 +349,14 @@ Deno.test("what contradicts itself is refused, and says with what", () => {
   for (const [changes, part] of cases) {
     const line = fault(changes);
     assert(line.includes(part), `${line}\nlacks: ${part}`);
+  }
+});
+
+Deno.test("every other address of an IPv4 network, and both of a /31, can be a host's", () => {
+  for (const address of ["10.7.0.1/24", "10.7.0.254/24", "10.7.0.0/31", "10.7.0.1/31", "10.7.0.0/32", "10.7.1.0/16"]) {
+    assertEquals(parseHostConfig({ ...good, address, ...peer({ allowed: "10.9.0.0/24" }) }).addresses.map(String), [
+      address,
+    ]);
   }
 });
 
@@ -252,6 +389,16 @@ Deno.test("peers of vxlan-gpe may share an address if their identifiers differ; 
   ];
   const gpe = { ...good, encapsulation: "vxlan-gpe" };
   parseHostConfig({ ...gpe, peers: peers({ vni: 1 }, { vni: 2 }) });
+  const unnamed = (a: object, b: object) => ({
+    ...gpe,
+    peers: peers({ name: undefined, ...a }, { name: undefined, ...b }),
+  });
+  assertEquals(parseHostConfig(unnamed({}, { vni: 2 })).peers.map(({ name }) => name), [
+    "127.0.0.1:4001",
+    "127.0.0.1:4001 vni 2",
+  ]);
+  assertEquals(faults(unnamed({}, {})), faults(unnamed({}, { vni: 0 })));
+  assertEquals(faults(unnamed({}, {})).length, 1);
   assert(faults({ ...gpe, peers: peers({}, { endpoint: "127.0.0.1:4002" }) })[0]?.includes("address and vni"));
   parseHostConfig({ ...good, peers: peers({}, { endpoint: "127.0.0.1:4002" }) });
   assert(faults({ ...good, peers: peers({}, {}) })[0]?.includes("address and port"));
@@ -275,6 +422,27 @@ Deno.test("a slip of a name is recognised, another word is not", () => {
     "mtu",
   ]);
   assertEquals(["banana", "x", "", "interface"].map((n) => nearest(n, names)), [null, null, null, null]);
+});
+
+Deno.test("of names at the same distance the one with more letters at its ends in common is meant", () => {
+  const names = Object.keys(DEFAULT_TCP_OPTIONS);
+  const slips: Record<string, string | null> = {
+    recvBufferBytes: "receiveBufferBytes",
+    sndBufferBytes: "sendBufferBytes",
+    receiveBufBytes: "receiveBufferBytes",
+    maxRTO: "maxRto",
+    initRto: "minRto",
+    initalRto: "initialRto",
+    windowScaling: "windowScale",
+    synAckRetry: "synAckRetries",
+    nodelay: "noDelay",
+    keepAlive: null,
+  };
+  assertEquals(Object.fromEntries(Object.keys(slips).map((slip) => [slip, nearest(slip, names)])), slips);
+  assertEquals(
+    fault({ tcp: { recvBufferBytes: 1 } }),
+    'tcp.recvBufferBytes: unknown key, did you mean "receiveBufferBytes"?',
+  );
 });
 
 Deno.test("whatever is given, the answer is a configuration that makes a stack, or one TypeError", () => {

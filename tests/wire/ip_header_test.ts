@@ -8,7 +8,16 @@ import { assertEquals, assertStrictEquals } from "@std/assert";
 import * as fc from "fast-check";
 import { DropReason } from "../../src/base/drop.ts";
 import { IpAddr } from "../../src/wire/ip_addr.ts";
-import { Ecn, emitIp, IpHeader, ipHeaderBytes, IpProtocol, parseIp } from "../../src/wire/ip_header.ts";
+import {
+  Ecn,
+  emitIp,
+  IpHeader,
+  ipHeaderBytes,
+  IpProtocol,
+  markCe,
+  parseIp,
+  trafficClassAt,
+} from "../../src/wire/ip_header.ts";
 import { decrementIpv4Ttl, emitIpv4, parseIpv4, setIpv4Ecn } from "../../src/wire/ipv4.ts";
 import { decrementIpv6HopLimit, emitIpv6, parseIpv6, setIpv6Ecn } from "../../src/wire/ipv6.ts";
 import { ipHeaders, ipv4Addr, ipv6Addr, u16 } from "../testing/arbitraries.ts";
@@ -238,6 +247,32 @@ Deno.test("ipv6: hop limit and ECN changed in place give what writing anew gives
     emitIpv6(new DataView(expected.buffer), 0, h);
     assertStrictEquals(toHex(bytes), toHex(expected));
   }));
+});
+
+Deno.test("ip: CE is set if the sender is ECN-capable, and the header is as if written anew", () => {
+  fc.assert(
+    fc.property(ipHeaders, fc.nat(7), (h, offset) => {
+      const bytes = new Uint8Array(offset + ipHeaderBytes(h.version));
+      const view = new DataView(bytes.buffer);
+      emitIp(view, offset, h);
+      assertStrictEquals(trafficClassAt(view, offset), h.trafficClass);
+      const before = toHex(bytes);
+      assertStrictEquals(markCe(view, offset, bytes.length - 1), false); // cut short
+      assertStrictEquals(toHex(bytes), before);
+      const isCapable = (h.trafficClass & 3) !== Ecn.NotEct;
+      assertStrictEquals(markCe(view, offset, bytes.length), isCapable);
+      if (isCapable) h.trafficClass |= Ecn.Ce;
+      const expected = new Uint8Array(bytes.length);
+      emitIp(new DataView(expected.buffer), offset, h);
+      assertStrictEquals(toHex(bytes), toHex(expected));
+    }),
+    { numRuns: 500 },
+  );
+  for (let first = 0; first < 256; first++) {
+    if (first >>> 4 === 4 || first >>> 4 === 6) continue;
+    const view = new DataView(Uint8Array.from({ length: 60 }, (_, i) => i === 0 ? first : 0xff).buffer);
+    assertEquals([trafficClassAt(view, 0), markCe(view, 0, 60), markCe(view, 0, 0)], [0, false, false]);
+  }
 });
 
 Deno.test("ip: ECN code points are those of RFC 3168", () => {

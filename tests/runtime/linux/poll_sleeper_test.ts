@@ -1,0 +1,298 @@
+/**
+ * The sleeper that polls: never early, woken by datagrams, adapting its spin, and idle when nothing happens.
+ *
+ * @module
+ */
+
+import { assert, assertEquals, assertGreater, assertGreaterOrEqual, assertLess } from "@std/assert";
+import { type Instant, MICROSECOND, MILLISECOND, NEVER, SECOND } from "../../../src/base/time.ts";
+import { MonotonicClock } from "../../../src/runtime/clock.ts";
+import { PollSleeper } from "../../../src/runtime/linux/poll_sleeper.ts";
+import type { SleeperKind } from "../../../src/runtime/sleeper.ts";
+import type { PolledPort } from "../../../src/runtime/udp_port.ts";
+import { FakeLibc } from "../../testing/fake_libc.ts";
+import { NO_LINUX_PORT } from "../../testing/host_pair.ts";
+import { libcForTest } from "../../testing/port_poll.ts";
+
+const ignore = NO_LINUX_PORT !== "";
+const KINDS: readonly SleeperKind[] = ["ppoll", "hop", "timeout", "spin"];
+
+/** A sleeper without sockets, with a promise for its next waking. */
+function sleeperOf(kind: SleeperKind, keepAlive = true) {
+  const clock = new MonotonicClock();
+  let onDue: (now: Instant) => void = () => {};
+  const sleeper = new PollSleeper(kind, libcForTest(), [], clock, () => onDue(clock.now()));
+  sleeper.keepAlive(keepAlive);
+  const due = () => new Promise<Instant>((resolve) => onDue = resolve);
+  const interval = setInterval(() => {}, 1000);
+  return {
+    clock,
+    sleeper,
+    due,
+    async [Symbol.asyncDispose]() {
+      clearInterval(interval);
+      await sleeper.close();
+    },
+  };
+}
+
+for (const kind of KINDS) {
+  for (const keepAlive of [true, false]) {
+    const name = `poll sleeper ${kind}${keepAlive ? "" : ", unref'd"}`;
+
+    Deno.test({
+      name: `${name}: wakes at or after the deadline, whatever its distance`,
+      ignore,
+      async fn() {
+        await using s = sleeperOf(kind, keepAlive);
+        for (
+          const distance of [0, 1, 1000, 0.15 * MILLISECOND, 0.4 * MILLISECOND, 1.7 * MILLISECOND, 7 * MILLISECOND]
+        ) {
+          const now = s.clock.now();
+          const deadline = now + distance;
+          const due = s.due();
+          s.sleeper.traffic(now);
+          s.sleeper.sleepUntil(deadline, now);
+          assertGreaterOrEqual(await due, deadline);
+          assertEquals(s.sleeper.deadline, NEVER);
+        }
+      },
+    });
+
+    Deno.test({
+      name: `${name}: deadlines that move near are met, those that move away or are given up are not`,
+      ignore,
+      async fn() {
+        await using s = sleeperOf(kind, keepAlive);
+        let now = s.clock.now();
+        s.sleeper.sleepUntil(NEVER, now);
+        s.sleeper.sleepUntil(now + 10 * SECOND, now);
+        let due = s.due();
+        await new Promise((resolve) => setTimeout(resolve, 2));
+        now = s.clock.now();
+        s.sleeper.sleepUntil(now + 5 * MILLISECOND, now);
+        let woken = await due;
+        assertGreaterOrEqual(woken, now + 5 * MILLISECOND);
+        assertLess(woken, now + 9 * SECOND);
+
+        now = s.clock.now();
+        due = s.due();
+        s.sleeper.sleepUntil(now + 2 * MILLISECOND, now);
+        s.sleeper.sleepUntil(now + 9 * MILLISECOND, now);
+        woken = await due;
+        assertGreaterOrEqual(woken, now + 9 * MILLISECOND);
+
+        let isWoken = false;
+        s.due().then(() => isWoken = true);
+        now = s.clock.now();
+        s.sleeper.sleepUntil(now + 2 * MILLISECOND, now);
+        s.sleeper.cancel();
+        await new Promise((resolve) => setTimeout(resolve, 6));
+        assertEquals(isWoken, false);
+      },
+    });
+  }
+}
+
+Deno.test({
+  name: "poll sleeper ppoll: is closer than the timer",
+  ignore,
+  async fn() {
+    await using s = sleeperOf("ppoll");
+    const late: number[] = [];
+    for (let i = 0; i < 21; i++) {
+      const now = s.clock.now();
+      const deadline = now + 5.5 * MILLISECOND;
+      const due = s.due();
+      s.sleeper.sleepUntil(deadline, now);
+      late.push(await due - deadline);
+    }
+    assertLess(late.toSorted((a, b) => a - b)[2]!, MILLISECOND);
+  },
+});
+
+const turns = async (n: number): Promise<void> => {
+  for (let i = 0; i < n; i++) await new Promise<void>((resolve) => setImmediate(resolve));
+};
+
+/** A sleeper under a clock and a kernel that the test holds in its hand. */
+function heldSleeper(kind: SleeperKind = "ppoll") {
+  let time = 1000;
+  const state = { looks: 0, isReadable: false, isBlocked: false, polls: [] as (number | null)[], kicks: 0, dues: 0 };
+  let ret: ((found: number) => void) | null = null;
+  const libc = Object.assign(new FakeLibc(), {
+    ppoll: (_fds: Uint8Array, _count: number, timeout: Uint8Array | null) => {
+      const view = timeout === null ? null : new DataView(timeout.buffer, timeout.byteOffset);
+      state.polls.push(
+        view === null ? null : Number(view.getBigInt64(0, true)) * SECOND + Number(view.getBigInt64(8, true)),
+      );
+      return new Promise<number>((resolve) => ret = resolve);
+    },
+    write: () => {
+      state.kicks++;
+      ret?.(1);
+      return 8;
+    },
+  });
+  const port = {
+    fd: 5,
+    get isBlocked() {
+      return state.isBlocked;
+    },
+    look: () => {
+      state.looks++;
+      return state.isReadable;
+    },
+  } as unknown as PolledPort;
+  const sleeper = new PollSleeper(kind, libc, [port], { now: () => time }, () => state.dues++);
+  sleeper.keepAlive(true);
+  return {
+    state,
+    sleeper,
+    libc,
+    now: () => time,
+    advance: (duration: number) => time += duration,
+    /** Has the poll under way return. */
+    async return(found = 1) {
+      ret!(found);
+      ret = null;
+      await turns(2);
+    },
+    async [Symbol.asyncDispose]() {
+      await sleeper.close();
+      assertEquals([libc.releases, libc.closed], [1, [9]]);
+    },
+  };
+}
+
+Deno.test("poll sleeper: after traffic it looks in every turn, then polls; without, it polls at once", async () => {
+  await using h = heldSleeper();
+  h.sleeper.sleepUntil(NEVER, h.now());
+  assertEquals([h.state.looks, h.state.polls], [0, [null]]);
+  await h.return();
+  assertEquals(h.state.polls.length, 2);
+
+  h.sleeper.traffic(h.now());
+  h.sleeper.sleepUntil(NEVER, h.now());
+  h.state.looks = 0;
+  await turns(20);
+  assertGreater(h.state.looks, 15);
+  h.advance(60 * MICROSECOND);
+  await turns(2);
+  const { looks } = h.state;
+  await turns(10);
+  assertEquals(h.state.looks, looks);
+});
+
+Deno.test("poll sleeper: the spin grows when an answer came soon after it, and shrinks when none did", async () => {
+  await using h = heldSleeper();
+  /** How long it spins after traffic, in steps of 25 µs; a poll follows that lasts for `wait`. */
+  const round = async (wait: number): Promise<number> => {
+    h.state.isReadable = false;
+    h.sleeper.traffic(h.now());
+    h.sleeper.sleepUntil(NEVER, h.now());
+    let spun = 0;
+    for (; spun < 1000; spun += 25) {
+      const { looks } = h.state;
+      await turns(3);
+      if (h.state.looks === looks) break;
+      h.advance(25 * MICROSECOND);
+    }
+    h.advance(wait);
+    h.state.isReadable = true;
+    await h.return();
+    return spun;
+  };
+  const near = 80 * MICROSECOND;
+  const spins = [];
+  for (let i = 0; i < 6; i++) spins.push(await round(near));
+  // One more turn is made to see that the window is over.
+  assertEquals(spins.map((spun) => spun - 25), [50, 100, 200, 400, 500, 500]);
+  spins.length = 0;
+  for (let i = 0; i < 6; i++) spins.push(await round(5 * MILLISECOND));
+  for (const [i, spun] of spins.entries()) assert(i === 0 || spun <= spins[i - 1]!, `${spins}`);
+  assertEquals(spins.at(-1), 0);
+});
+
+Deno.test("poll sleeper: the poll ends before the deadline, and the rest is turns", async () => {
+  await using h = heldSleeper();
+  h.sleeper.sleepUntil(h.now() + 3 * MILLISECOND, h.now());
+  assertEquals(h.state.polls, [2.7 * MILLISECOND]);
+  h.advance(2.7 * MILLISECOND);
+  await h.return(0);
+  await turns(5);
+  assertEquals([h.state.polls.length, h.state.dues], [1, 0]);
+  h.advance(0.3 * MILLISECOND);
+  await turns(2);
+  assertEquals(h.state.dues, 1);
+});
+
+Deno.test("poll sleeper: a nearer deadline ends the poll, a later one does not; room is watched for", async () => {
+  await using h = heldSleeper();
+  h.sleeper.sleepUntil(h.now() + SECOND, h.now());
+  h.sleeper.sleepUntil(h.now() + 2 * SECOND, h.now());
+  assertEquals([h.state.polls.length, h.state.kicks], [1, 0]);
+  h.sleeper.sleepUntil(h.now() + 0.5 * SECOND, h.now());
+  await turns(2);
+  assertEquals([h.state.polls, h.state.kicks], [[SECOND - 0.3 * MILLISECOND, 0.5 * SECOND - 0.3 * MILLISECOND], 1]);
+  h.state.isBlocked = true;
+  h.sleeper.sleepUntil(h.now() + 0.5 * SECOND, h.now());
+  await turns(2);
+  assertEquals([h.state.polls.length, h.state.kicks], [3, 2]);
+  h.sleeper.sleepUntil(h.now() + 0.5 * SECOND, h.now());
+  await turns(2);
+  assertEquals(h.state.kicks, 2);
+});
+
+Deno.test("poll sleeper: a poll that fails is not repeated at full speed", async () => {
+  await using h = heldSleeper();
+  h.sleeper.sleepUntil(NEVER, h.now());
+  await h.return(-1);
+  await turns(20);
+  assertEquals(h.state.polls.length, 1);
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  assertEquals(h.state.polls.length, 2);
+});
+
+Deno.test("poll sleeper: told not to keep the process alive, it ends the poll and looks now and then", async () => {
+  await using h = heldSleeper("hop");
+  h.sleeper.sleepUntil(NEVER, h.now());
+  assertEquals(h.state.polls.length, 1);
+  h.sleeper.keepAlive(false);
+  await turns(2);
+  assertEquals([h.state.polls.length, h.state.kicks], [1, 1]);
+  const { looks } = h.state;
+  await new Promise((resolve) => setTimeout(resolve, 30));
+  assertGreater(h.state.looks, looks + 1);
+  assertLess(h.state.looks, looks + 30);
+  h.sleeper.keepAlive(true);
+  assertEquals(h.state.polls.length, 2);
+});
+
+Deno.test({
+  name: "poll sleeper: an idle host takes next to no processor, also after traffic",
+  ignore,
+  async fn() {
+    const module = new URL("../../../src/runtime/open_host.ts", import.meta.url).href;
+    const program = `import { openHost } from ${JSON.stringify(module)};
+      import process from "node:process";
+      const host = await openHost({ port: "linux", sleeper: Deno.args[0], address: "10.7.0.1/24", listen: "127.0.0.1:0" });
+      for await (const _ of host.ping("10.7.0.1", { count: 20, interval: 1e6 }));
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      const before = process.cpuUsage();
+      await new Promise((resolve) => setTimeout(resolve, 1000));
+      const { user, system } = process.cpuUsage(before);
+      console.log((user + system) / 1e6);
+      await host.close();`;
+    const shares = await Promise.all(KINDS.map(async (kind) => {
+      const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+        args: ["eval", "--no-check", program, "--", kind],
+        cwd: new URL("../../..", import.meta.url),
+      }).output();
+      const share = Number(new TextDecoder().decode(stdout));
+      assert(share > 0, new TextDecoder().decode(stderr));
+      return share;
+    }));
+    for (const share of shares) assertLess(share, 0.02);
+  },
+});

@@ -64,7 +64,7 @@ Deno.test("demo: when the parent is killed its peers end quietly", async () => {
   // The peers share the standard error of the parent: it ends when the last of them has ended.
   const { out, err } = await parent.result();
   assertEquals(out, "");
-  for (const line of err.trimEnd().split("\n")) assert(/^(starting two peers$| *\d+\.\d s  ping )/.test(line), err);
+  for (const line of err.trimEnd().split("\n")) assert(/^(starting two peers$| *\d+\.\d s {2}ping )/.test(line), err);
 });
 
 Deno.test("demo: its time counts from the start of the program", async () => {

@@ -41,6 +41,13 @@ Deno.test("fq: ten full packets pass unpaced, the eleventh waits for a quantum's
   assertEquals(b.fq.stats()["fastpath_packets"], 0);
   const times = drive(b, SECOND).map(({ at }) => (at - SECOND) / MILLISECOND);
   assertEquals(times, [...Array(10).fill(0), 1, 1, 2, 2, 3, 3]);
+  // To the byte: 15,140 of them go before the first gap.
+  for (const [length, count] of [[1514, 10], [1513, 11], [152, 100], [151, 101]] as const) {
+    const b = new FqBench({ flowLimit: 200 });
+    b.fq.setFlowRate(2, 3_028_000);
+    for (let i = 0; i < 120; i++) b.push(SECOND, 2, length);
+    assertEquals(b.flows(SECOND, 120).indexOf(null), count);
+  }
 });
 
 Deno.test("fq: after a packet longer than a quantum the gap is that packet's", () => {
@@ -181,6 +188,11 @@ Deno.test("fq: a gap is cut to a second, and counted", () => {
   for (let i = 0; i < 3; i++) b.push(0, 2, 1000);
   assertEquals(drive(b, 0).map(({ at }) => at / SECOND), [0, 1, 2]);
   assertEquals(b.fq.stats()["pkts_too_long"], 3);
+  const just = new FqBench({ initialQuantum: 1 });
+  just.fq.setFlowRate(2, 1000);
+  for (const length of [1000, 1001]) just.push(0, 2, length);
+  assertEquals(just.flows(0, 2), [2, null]);
+  assertEquals([just.fq.nextAt(), just.fq.stats()["pkts_too_long"]], [SECOND, 0]);
 });
 
 Deno.test("fq: without pacing rates of flows do not count, departure times do", () => {
@@ -230,6 +242,8 @@ Deno.test("fq: the total rate is kept exactly by a timer that is not late, and s
   // The line is busy with the last packet for its time, also for whoever comes later.
   b.push(SECOND + 89.5 * MILLISECOND, 7, 10);
   assertEquals(drive(b, SECOND + 89.5 * MILLISECOND).map(({ at }) => at), [SECOND + 90 * MILLISECOND]);
+  const { overlimits } = b.fq.stats();
+  assertEquals([b.pull(SECOND + 90 * MILLISECOND), b.fq.stats()["overlimits"]], [null, overlimits]); // empty: no fault of the rate
   // After a pause it is free at once: a pause earns nothing.
   for (let i = 0; i < 3; i++) b.push(3 * SECOND, 2, 950);
   assertEquals(drive(b, 3 * SECOND).map(({ at }) => (at - 3 * SECOND) / MILLISECOND), [0, 1, 2]);
@@ -276,6 +290,27 @@ Deno.test("fq: of a long stall the total rate makes up for 5 ms and no more", ()
   const sent = drive(b, SECOND);
   assertEquals(sent.filter(({ at }) => at === SECOND).length, 6);
   assertEquals(sent.at(-1)!.at, SECOND + 83 * MILLISECOND);
+});
+
+Deno.test("fq: what a flow's own rate held counts against the total rate from when that let it go", () => {
+  const b = new FqBench({ rateBytesPerSec: 1_000_000, initialQuantum: 1000, quantum: 1000 });
+  b.fq.setFlowRate(2, 100_000);
+  for (let i = 0; i < 2; i++) b.push(SECOND, 2, 1000);
+  assertEquals(b.flows(SECOND, 2), [2, null]);
+  // The second packet may leave at 10 ms; 3 ms late, the line has been free again since 11 ms.
+  for (let i = 0; i < 4; i++) b.push(SECOND + 13 * MILLISECOND, 4, 1000);
+  const sent = drive(b, SECOND + 13 * MILLISECOND);
+  assertEquals(sent.map(({ at, flow }) => [(at - SECOND) / MILLISECOND, flow]), [[13, 4], [14, 2], [15, 4], [16, 4], [
+    17,
+    4,
+  ]]);
+  const late = new FqBench({ rateBytesPerSec: 1_000_000, initialQuantum: 1000, quantum: 1000 });
+  late.fq.setFlowRate(2, 100_000);
+  for (let i = 0; i < 2; i++) late.push(SECOND, 2, 1000);
+  assertEquals(late.flows(SECOND, 2), [2, null]);
+  assertEquals(late.flows(SECOND + 13 * MILLISECOND, 1), [2]);
+  late.push(SECOND + 13 * MILLISECOND, 4, 1000);
+  assertEquals(late.fq.nextAt(), SECOND + 11 * MILLISECOND);
 });
 
 Deno.test("fq: departure times hold under a total rate too", () => {

@@ -259,6 +259,11 @@ Deno.test("fq: hashes share orphanMask + 1 flows, local connections never share"
   assertEquals(b.fq.stats()["flows"], 4 + 64);
   assertEquals(b.fq.flowBacklog(0), 100);
   assertEquals(b.fq.flowBacklog(1) + b.fq.flowBacklog(3) + b.fq.flowBacklog(5) + b.fq.flowBacklog(7), 6400);
+  // The same on the fast path.
+  const fast = new FqBench({ orphanMask: 3 });
+  for (const [i, flow] of [0x101, 0x109, 0x103, 0x100, 0x108, 0x1100].entries()) fast.push(0, flow, 1 << i);
+  assertEquals([1, 9, 3, 0x100, 0x108, 0x1100, 0].map((flow) => fast.fq.flowBacklog(flow)), [3, 3, 4, 8, 16, 32, 0]);
+  assertEquals(fast.fq.stats()["fastpath_packets"], 6);
 });
 
 Deno.test("fq: idle flows are forgotten and their objects used again", () => {
@@ -294,21 +299,25 @@ Deno.test("fq: a flow object that is used again remembers nothing of the flow be
   assertEquals(b.fq.nextAt(), now + 3000);
 });
 
-Deno.test("fq: with every flow object in use the oldest idle one gives way, else the packet is refused", () => {
-  const b = new FqBench({ limit: 1, orphanMask: 0 }); // room for 4 flows, one packet a band
+Deno.test("fq: with as many flows as there may be the oldest idle one gives way, else the packet is refused", () => {
+  const b = new FqBench({ limit: 1, orphanMask: 1 }); // room for 5 flows, one packet a band
   const push = (flow: number, now: number, trafficClass = 0) =>
     b.fq.push(b.packet(flow, 100, now + 1, trafficClass), now);
-  push(2, 0);
-  assertEquals(b.flows(1, 2), [2, null]);
+  for (const flow of [2, 14]) {
+    push(flow, 0);
+    assertEquals(b.flows(1, 2), [flow, null]);
+  }
   for (const [i, flow] of [4, 6, 8].entries()) push(flow, 1, [0, 0x08, 0x10][i]);
   assertEquals(b.pull(2), 4);
-  assertEquals(push(10, 2), DropReason.None); // in place of flow 2
-  assertEquals(b.fq.stats()["gc_flows"], 1);
+  assertEquals(push(10, 2), DropReason.None); // in place of flow 2; flow 14 stays
+  assertEquals([b.fq.stats()["gc_flows"], b.fq.stats()["flows"]], [1, 5]);
   assertEquals(b.pull(3), 10);
-  assertEquals(push(12, 3), DropReason.FlowLimit); // flows 4 and 10 are empty, yet still have to pass
+  assertEquals(push(12, 3), DropReason.None); // in place of flow 14
+  assertEquals([b.pull(4), b.fq.stats()["gc_flows"]], [12, 2]);
+  assertEquals(push(16, 4), DropReason.FlowLimit); // flows 4, 10 and 12 are empty, yet still have to pass
   assertEquals(b.fq.stats()["allocation_errors"], 1);
-  while (b.pull(4) !== null);
-  assertEquals(push(12, 4), DropReason.None);
+  while (b.pull(5) !== null);
+  assertEquals(push(16, 5), DropReason.None);
 });
 
 Deno.test("fq: overhead counts against the credit", () => {

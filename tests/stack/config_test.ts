@@ -151,7 +151,7 @@ Deno.test("every default can be written out", () => {
   assertEquals(config.udp, DEFAULT_UDP_OPTIONS);
   assertEquals(config.qdisc.options, completeFqOptions({}));
   assertEquals(config.peers[0]!.impair, { in: NETEM_DEFAULTS, out: NETEM_DEFAULTS });
-  new Stack(config);
+  new Stack({ ...config, seed: 1 });
 });
 
 Deno.test("fq and pfifo take here what they take themselves, and what they refuse is refused with its path", () => {
@@ -431,7 +431,7 @@ Deno.test("of names at the same distance the one with more letters at its ends i
     sndBufferBytes: "sendBufferBytes",
     receiveBufBytes: "receiveBufferBytes",
     maxRTO: "maxRto",
-    initRto: "minRto",
+    initRto: "initialRto",
     initalRto: "initialRto",
     windowScaling: "windowScale",
     synAckRetry: "synAckRetries",

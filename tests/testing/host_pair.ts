@@ -49,13 +49,23 @@ export interface HostPair extends AsyncDisposable {
   addressB(family: 4 | 6): string;
 }
 
-/** A UDP port of the loopback that was free a moment ago, in both families. */
+/** Ports below those that the system gives away by itself (32,768 on, on Linux), so that nobody takes one meanwhile. */
+const FIRST_PORT = 10_000;
+const PORTS = 22_000;
+
+/** A UDP port that is free now, and that neither the system nor, but for an unlikely chance, another test will take. */
 export async function freePort(): Promise<number> {
-  const socket = createSocket("udp6");
-  await new Promise<void>((resolve) => socket.bind(0, "::", resolve));
-  const { port } = socket.address();
-  await new Promise<void>((resolve) => socket.close(resolve));
-  return port;
+  for (let tries = 0; tries < 100; tries++) {
+    const port = FIRST_PORT + Math.floor(Math.random() * PORTS);
+    const socket = createSocket("udp6");
+    const isFree = await new Promise<boolean>((resolve) => {
+      socket.once("error", () => resolve(false));
+      socket.bind(port, "::", () => resolve(true));
+    });
+    await new Promise<void>((resolve) => socket.close(() => resolve()));
+    if (isFree) return port;
+  }
+  throw new Error("no free UDP port in 100 tries");
 }
 
 /** Opens two hosts that reach each other in both families. */

@@ -71,4 +71,5 @@ export {
 export { type EcnMode, type LinuxPortConfig, type SleeperConfig } from "./src/stack/options.ts";
 export { type TcpInfo } from "./src/tcp/info.ts";
 export { type TcpOptions } from "./src/tcp/options.ts";
+export { type PacingMode } from "./src/tcp/pacing.ts";
 export { type UdpOptions } from "./src/udp/udp.ts";

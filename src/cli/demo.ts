@@ -18,7 +18,7 @@ import { JsonLineWriter, readJsonLines } from "./json_lines.ts";
 import { Progress } from "./terminal.ts";
 
 const IMPAIRMENT = "delay 20ms 2ms loss 0.5% rate 50mbit";
-const BULK_SECONDS = 4;
+const BULK_SECONDS = 3;
 const REQUESTS = 200;
 const CONNECTIONS = 2;
 const PING_INTERVAL_MS = 200;

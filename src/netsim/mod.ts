@@ -63,23 +63,29 @@ export {
 } from "../stack/inspect.ts";
 export { InterfaceStages } from "../stack/interface_stages.ts";
 export {
+  type EcnMode,
   type EncapsulationConfig,
   type Endpoint,
   type ImpairConfig,
+  type LinuxPortConfig,
   type PeerConfig,
   type QdiscConfig,
   type RouteConfig,
+  type SleeperConfig,
   type StackOptions,
 } from "../stack/options.ts";
 export { type PacketTap, TapPoint } from "../stack/packet_tap.ts";
 export { Stack } from "../stack/stack.ts";
 export { AckSample, type CongestionControl, CongestionSignal } from "../tcp/congestion/control.ts";
+export { type SegmentError } from "../tcp/icmp_errors.ts";
 export { type TcpInfo } from "../tcp/info.ts";
 export { TcpListener } from "../tcp/listener.ts";
 export { type TcpNetwork } from "../tcp/network.ts";
 export { type TcpOptions } from "../tcp/options.ts";
+export { type PacingMode } from "../tcp/pacing.ts";
+export { RateSampler } from "../tcp/rate_sample.ts";
 export { Reassembly } from "../tcp/reassembly.ts";
-export { RetransmitQueue } from "../tcp/retransmit_queue.ts";
+export { type RateState, RetransmitQueue } from "../tcp/retransmit_queue.ts";
 export { RttEstimator } from "../tcp/rtt.ts";
 export { TcpState } from "../tcp/state.ts";
 export { RecoveryState, Tcb, TcpCounters } from "../tcp/tcb.ts";

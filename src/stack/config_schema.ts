@@ -57,7 +57,7 @@ function text<T>(expected: string, parse: (text: string) => T) {
 
 function integer(least: number, most: number) {
   const error = `a whole number from ${least} to ${most}`;
-  return z.int({ error }).min(least, { error }).max(most, { error });
+  return z.int({ error, abort: true }).min(least, { error }).max(most, { error });
 }
 
 /** One value, or a list of at least `least` of them. */
@@ -267,7 +267,7 @@ const tcpShape = Object.fromEntries(
     if (field === "windowShift") return [field, integer(-1, 14).optional()];
     if (field === "maxPacingRateBytesPerSec") {
       const error = "a rate in bytes per second above 0";
-      return [field, z.union([z.number().positive(), z.literal(Infinity)], { error }).optional()];
+      return [field, z.union([z.number().positive({ error }), z.literal(Infinity)], { error }).optional()];
     }
     if (typeof value === "boolean") return [field, z.boolean({ error: "true or false" }).optional()];
     const time = TCP_DURATIONS.get(field);

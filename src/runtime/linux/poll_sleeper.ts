@@ -58,7 +58,7 @@ export class PollSleeper implements Sleeper {
   readonly #check: () => void;
   #deadline: Instant = NEVER;
   #isSleeping = false;
-  /** True until the program that was woken by the last turn had a turn of its own. */
+  /** True until whoever was woken by the last traffic had a turn of the event loop: an answer goes before any look. */
   #isFirst = false;
   #keepsAlive = false;
   #turn: ReturnType<typeof setImmediate> | null = null;
@@ -153,15 +153,11 @@ export class PollSleeper implements Sleeper {
     this.#turn = null;
     this.#lookTimer = null;
     if (!this.#isSleeping) return;
+    const isFirst = this.#isFirst;
+    this.#isFirst = false;
+    if (isFirst && now < this.#spinUntil) return this.#arm(now);
     const until = Math.min(now + SLICE, this.#spinUntil);
     let at = now;
-    if (this.#isFirst) {
-      this.#isFirst = false;
-      if (now < until) {
-        this.#turn = setImmediate(this.#check);
-        return;
-      }
-    }
     for (let looks = 0; looks === 0 || (looks < SLICE_LOOKS && at < until); looks++) {
       if (at >= this.#deadline) {
         this.#timers.cancel();

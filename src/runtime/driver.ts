@@ -47,6 +47,9 @@ const LOOK_TURNS = 61;
 /** How often the stack may say "now" without there being anything to do. */
 const IDLE_TURNS = 8;
 
+/** How many turns pass before the stack is told anew how late departures are, if the turn was slept for. */
+const LATENESS_TURNS = 16;
+
 /** How long the driver sleeps when ports have no room, or when "now" turned out to be nothing. */
 const BACK_OFF: Duration = 5 * MILLISECOND;
 
@@ -55,7 +58,7 @@ const FOREVER_MILLISECONDS = 2 ** 31 - 1;
 
 /** The part of a stack that the driver uses. */
 export type DrivenStack =
-  & Pick<Stack, "inputDatagram" | "timeout" | "pull" | "nextAt" | "pollEvent" | "drops" | "pool">
+  & Pick<Stack, "inputDatagram" | "timeout" | "setLateness" | "pull" | "nextAt" | "pollEvent" | "drops" | "pool">
   & {
     /** Finds the peer that a packet leaves to, and encapsulates the packet. */
     readonly tunnel: Pick<NonNullable<Stack["tunnel"]>, "output"> | null;
@@ -264,6 +267,7 @@ export class Driver {
     if (this.#sleptUntil <= now) {
       this.#lateness.record(now - this.#sleptUntil);
       this.#sleptUntil = NEVER;
+      if (this.#turns % LATENESS_TURNS === 0) this.#stack.setLateness(this.#lateness.quantile(0.99));
     }
     const received = this.#receive(now);
     this.#stack.timeout(now);

@@ -216,7 +216,7 @@ export class Tcb implements EventSource {
   /** How departures are spaced. */
   pacing: PacingMode;
   /** Rate at which data departs; infinite before the first round-trip time. */
-  pacingRateBytesPerSec = Infinity;
+  pacingRateBytesPerSec: number = Infinity;
   /** The most that it may be. */
   maxPacingRateBytesPerSec: number;
   /** Data segments sent, retransmissions included. */

@@ -73,6 +73,8 @@ class RecordingStack implements DrivenStack {
     return this.#queue.shift()!;
   }
 
+  setLateness(): void {}
+
   nextAt(): Instant {
     return Math.min(this.timerAt, this.#queue[0]?.departAt ?? NEVER);
   }

@@ -150,7 +150,7 @@ export class SendBatch {
     this.#used += bytes;
     this.#datagrams++;
     if (
-      this.#isOpen && bytes <= this.#segment[this.#tail - 1]! && port === this.#port &&
+      this.#isOpen && bytes > 0 && bytes <= this.#segment[this.#tail - 1]! && port === this.#port &&
       p.outerTrafficClass === this.#trafficClass && departAt === this.#departAt &&
       (to === this.#to || to.equals(this.#to)) && this.#length[this.#tail - 1]! + bytes <= TRAIN_BYTES
     ) {

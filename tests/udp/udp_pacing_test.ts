@@ -10,7 +10,7 @@ for (const family of [4, 6] as const) {
   const address = (n: number): string => family === 4 ? `10.0.0.${n}` : `fd00::${n}`;
   const length = family === 4 ? 24 : 64;
 
-  function socketAndDepartures(): { sim: Simulator; socket: UdpSocket; remote: IpAddr; departures: number[] } {
+  const socketAndDepartures = (): { sim: Simulator; socket: UdpSocket; remote: IpAddr; departures: number[] } => {
     const sim = new Simulator({ seed: 1 });
     const a = sim.addStack("a", { address: `${address(1)}/${length}`, peers: [{ name: "b", allowed: address(2) }] });
     sim.addStack("b", { address: `${address(2)}/${length}`, peers: [{ name: "a", allowed: address(1) }] });
@@ -22,7 +22,7 @@ for (const family of [4, 6] as const) {
     const socket = a.udp.bind(IpAddr.parse(address(1)), 0);
     if (!(socket instanceof UdpSocket)) throw new Error("bind");
     return { sim, socket, remote: IpAddr.parse(address(2)), departures };
-  }
+  };
 
   Deno.test(`udp IPv${family}: a datagram departs at its stamp, and stamps order them`, () => {
     const { sim, socket, remote, departures } = socketAndDepartures();

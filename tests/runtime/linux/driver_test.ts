@@ -39,6 +39,7 @@ function drivenPorts() {
       pool.release(p);
     },
     timeout: () => {},
+    setLateness: () => {},
     pull: () => queue.shift() ?? null,
     nextAt: () => queue.length > 0 ? 0 : NEVER,
     pollEvent: () => null,

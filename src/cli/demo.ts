@@ -187,6 +187,8 @@ class PeerProcess {
 
   kill(): void {
     this.#finished = true;
+    // It may be gone, or have stopped reading.
+    this.#in.abort().catch(() => {});
     try {
       this.#child.kill("SIGKILL");
     } catch {

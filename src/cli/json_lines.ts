@@ -36,6 +36,11 @@ export class JsonLineWriter {
     await this.#writer.write(this.#encoder.encode(JSON.stringify(value) + "\n"));
   }
 
+  /** Gives the sink up, with whatever was not taken yet. */
+  async abort(): Promise<void> {
+    await this.#writer.abort();
+  }
+
   /** Closes the sink. */
   async close(): Promise<void> {
     await this.#writer.close();

@@ -195,7 +195,8 @@ const fqShape: Record<FqFields, z.ZodType> = {
   rate: rate().optional(),
   lowRateThreshold: rate().optional(),
   pacing: z.boolean({ error: "true or false" }).optional(),
-  ceThreshold: z.union([z.literal(Infinity), duration()]).optional(),
+  ceThreshold: z.union([z.literal(Infinity), duration()], { error: 'a time in ns, or text with a unit like "1ms"' })
+    .optional(),
   priomap: z.array(integer(0, 2), { error: "16 bands from 0 to 2" }).length(16, { error: "16 bands from 0 to 2" })
     .optional(),
   weights: z.array(integer(FQ_WEIGHT_MIN, 2 ** 31 - 1), { error: "three weights in bytes" })

@@ -94,6 +94,13 @@ export class StackNetwork implements TcpNetwork, UdpNetwork, IcmpNetwork {
   /** Has the queues space a flow whose packets are not stamped at this rate. */
   setFlowRate(flow: number, rateBytesPerSec: number): void {
     this.#parts.qdisc.setFlowRate(flow, rateBytesPerSec);
+    this.#parts.loopback.setFlowRate(flow, rateBytesPerSec);
+  }
+
+  /** Has the queues forget what they know of a flow. */
+  resetFlow(flow: number): void {
+    this.#parts.qdisc.resetFlow(flow);
+    this.#parts.loopback.resetFlow(flow);
   }
 
   /** How late departures are, by measurement. */

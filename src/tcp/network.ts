@@ -37,6 +37,8 @@ export interface TcpNetwork extends DropSink {
   flowBacklog(flow: number): number;
   /** Tells the queueing discipline the rate at which it is to space a flow whose packets are not stamped. */
   setFlowRate(flow: number, rateBytesPerSec: number): void;
+  /** Has the queueing discipline forget what it knows of a flow: a new connection has its id. */
+  resetFlow(flow: number): void;
   /** How late departures are, by measurement (99th percentile); 0 under a virtual clock. */
   lateness(): Duration;
 }

@@ -368,6 +368,7 @@ export class Tcp {
     if (id === 1 && this.#byId.length === 0) this.#byId.push(null);
     this.#byId[id] = t;
     this.#connections.insert(hash, t);
+    this.network.resetFlow(t.flow);
     return t;
   }
 

@@ -209,7 +209,7 @@ async function checkFamily(
   const least = impaired ? 15 : 5;
 
   await check(`${label}: the kernel pings us`, async () => {
-    const text = await run("ip", "netns", "exec", B, "ping", "-c", `${count}`, "-i", "0.1", "-W", "2", local).catch((
+    const text = await run("ip", "netns", "exec", B, "ping", "-c", `${count}`, "-i", "0.1", "-w", "10", local).catch((
       e,
     ) => String(e));
     const received = Number(/(\d+) received/.exec(text)?.[1] ?? 0);

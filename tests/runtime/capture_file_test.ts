@@ -10,7 +10,7 @@ import { Packet } from "../../src/base/packet.ts";
 import { MILLISECOND } from "../../src/base/time.ts";
 import { CaptureFile } from "../../src/runtime/capture_file.ts";
 import { PcapngClock, PcapngDirection } from "../../src/wire/pcapng.ts";
-import { openPair } from "../testing/host_pair.ts";
+import { type OpenPair, openPair, pairTest } from "../testing/host_pair.ts";
 import { readPcapng } from "../testing/pcapng_reader.ts";
 import { HAS_TSHARK, readByTshark } from "../testing/tshark.ts";
 
@@ -24,7 +24,7 @@ async function withTempFile(use: (path: string) => Promise<void>): Promise<void>
 }
 
 /** Ping, UDP and TCP both ways between two hosts over real sockets, one of them captured. */
-async function record(path: string): Promise<void> {
+async function record(path: string, openPair: OpenPair): Promise<void> {
   const file = CaptureFile.open(path);
   await using pair = await openPair({ sockets: 4, impair: "delay 1ms loss 5%" });
   pair.a.capture(file);
@@ -45,10 +45,10 @@ async function record(path: string): Promise<void> {
   assertEquals(file.stats().bytes, (await Deno.stat(path)).size);
 }
 
-Deno.test("capture file: a real run, before and behind the impairment", () =>
+pairTest("capture file: a real run, before and behind the impairment", (openPair) =>
   withTempFile(async (path) => {
     const before = BigInt(Date.now() - 1) * 1_000_000n;
-    await record(path);
+    await record(path, openPair);
     const after = BigInt(Date.now() + 1) * 1_000_000n;
     const captured = readPcapng(await Deno.readFile(path));
     const of = (name: string) => captured.packets.filter((p) => p.name === name).length;
@@ -65,7 +65,7 @@ Deno.test({
   ignore: !HAS_TSHARK,
   fn: () =>
     withTempFile(async (path) => {
-      await record(path);
+      await record(path, openPair);
       const packets = await readByTshark(path);
       const of = (wanted: string) => packets.filter(({ name }) => name === wanted);
       assertEquals(of("other:out").length, of("other:out:wire").length + of("other:out:drop").length);

@@ -119,6 +119,46 @@ Deno.test("everything that can be said is heard", () => {
   new Stack(config);
 });
 
+Deno.test("fq takes its options by tc's names, with units in text", () => {
+  const qdisc = (options: Record<string, unknown>) =>
+    parseHostConfig({ ...good, qdisc: { kind: "fq", ...options } }).qdisc;
+  const priomap = [2, 1, 0, 2, 1, 0, 2, 1, 0, 2, 1, 0, 2, 1, 0, 2];
+  const config = qdisc({
+    maxrate: "10mbit",
+    rate: "50mbit",
+    lowRateThreshold: 10_000,
+    pacing: false,
+    ceThreshold: "1ms",
+    refillDelay: "20ms",
+    horizon: "3s",
+    priomap,
+    weights: [100_000, 20_000, 16_384],
+    quantum: 1514,
+  });
+  assertEquals(config, {
+    kind: "fq",
+    options: {
+      maxrateBytesPerSec: 1_250_000,
+      rateBytesPerSec: 6_250_000,
+      lowRateThresholdBytesPerSec: 10_000,
+      pacing: false,
+      ceThreshold: MILLISECOND,
+      refillDelay: 20 * MILLISECOND,
+      horizon: 3 * SECOND,
+      priomap,
+      weights: [100_000, 20_000, 16_384],
+      quantum: 1514,
+    },
+  });
+  new Stack({ ...parseHostConfig({ ...good, seed: 1 }), qdisc: config });
+  // Whatever passes the check makes a queue.
+  for (
+    const options of [{ horizon: Number.MAX_SAFE_INTEGER }, { ceThreshold: 0 }, { rate: 1e-9 }, { maxrate: "1bit" }]
+  ) {
+    new Stack({ ...parseHostConfig({ ...good, seed: 1 }), qdisc: qdisc(options) });
+  }
+});
+
 Deno.test("the inner MTU is what an underlay of 1,500 bytes leaves, of each family and encapsulation", () => {
   const mtus = ["raw", "vxlan-gpe"].map((encapsulation) =>
     ["192.0.2.2:1", "[2001:db8::2]:1"].map((endpoint) =>
@@ -288,6 +328,13 @@ Deno.test("text that is wrong is quoted with the reason", () => {
     [{ tcp: { maxPacingRateBytesPerSec: 0 } }, "tcp.maxPacingRateBytesPerSec: found 0, expected a rate"],
     [{ tcp: { sack: 1 } }, "tcp.sack: found 1, expected true or false"],
     [{ qdisc: { kind: "fq", horizon: -1 } }, "qdisc.horizon: found -1"],
+    [{ qdisc: { kind: "fq", rate: "50mbyte" } }, 'qdisc.rate: found "50mbyte", expected a rate above 0'],
+    [{ qdisc: { kind: "fq", maxrate: 0 } }, "qdisc.maxrate: found 0, expected a rate above 0"],
+    [{ qdisc: { kind: "fq", ceThreshold: "1" } }, 'qdisc.ceThreshold: found "1", expected a time'],
+    [{ qdisc: { kind: "fq", priomap: [1, 2] } }, "qdisc.priomap: found [1,2], expected 16 bands"],
+    [{ qdisc: { kind: "fq", weights: [65536, 65536, 3e9] } }, "qdisc.weights[2]: found 3000000000"],
+    [{ qdisc: { kind: "fq", rateBytesPerSec: 5 } }, "qdisc.rateBytesPerSec: unknown key"],
+    [{ qdisc: { kind: "pfifo", rate: "1mbit" } }, "qdisc.rate: unknown key"],
     [{ qdisc: { kind: "pfifo", quantum: 3 } }, "qdisc.quantum: unknown key, expected one of kind, limit"],
     [{ qdisc: "htb" }, 'qdisc: found "htb", expected "fq", "pfifo"'],
     [{ encapsulation: { kind: "vxlan-gpe", vni: 1 << 24 } }, "encapsulation.vni: found 16777216"],

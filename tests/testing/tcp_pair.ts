@@ -108,6 +108,7 @@ export class PairHost implements TcpNetwork {
     return this.mtu;
   }
   setFlowRate(): void {}
+  resetFlow(): void {}
   lateness(): number {
     return 0;
   }

@@ -147,6 +147,7 @@ export class TcpTrace implements TcpNetwork {
     return this.mtu;
   }
   setFlowRate(): void {}
+  resetFlow(): void {}
   lateness(): number {
     return this.latency;
   }

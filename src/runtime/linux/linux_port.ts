@@ -188,9 +188,9 @@ export class LinuxPort implements PolledPort {
 
   send(p: Packet, to: IpAddr, port: number): void {
     if (this.#closed !== null || to.isV4 !== this.address.isV4) return this.#refuse(p);
-    if (this.#sends.room === 0) {
+    if (this.#sends.isFull) {
       this.flush();
-      if (this.#sends.room === 0) return this.#refuse(p);
+      if (this.#sends.isFull) return this.#refuse(p);
     }
     this.#sends.append(p, to, port);
     this.#context.pool.release(p);

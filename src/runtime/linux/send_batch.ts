@@ -135,6 +135,12 @@ export class SendBatch {
     return this.#datagrams;
   }
 
+  /** True if it takes no more. */
+  get isFull(): boolean {
+    return this.#datagrams === SEND_LIMIT || this.#tail === SEND_LIMIT ||
+      this.#payloadBytes - this.#used < this.#datagramBytes;
+  }
+
   /** How many datagrams more it takes. */
   get room(): number {
     const fitting = Math.floor((this.#payloadBytes - this.#used) / this.#datagramBytes);

@@ -133,30 +133,33 @@ const anyDatagram: fc.Arbitrary<Datagram> = fc.record({
 });
 
 Deno.test("send batch: what arrives is what was handed over, and as few messages as can be", () => {
-  fc.assert(fc.property(fc.array(anyDatagram, { maxLength: SEND_LIMIT }), fc.boolean(), (datagrams, trains) => {
-    const { libc, batch, counts } = batchOf({ trains });
-    for (const d of datagrams) append(batch, d);
-    assertEquals(batch.size, datagrams.length);
-    batch.flush(3);
-    assertEquals(datagramsOf(libc.sent), expected(datagrams));
-    assertEquals(counts.datagrams, datagrams.length);
-    for (const message of libc.sent) assertLessOrEqual(message.bytes.length, 65507);
-    if (!trains) assertEquals(libc.sent.length, datagrams.length);
-    else {
-      for (const [i, message] of libc.sent.slice(1).entries()) {
-        const before = libc.sent[i]!;
-        const segment = segmentOf(before) || before.bytes.length;
-        const isShort = before.bytes.length % (segment || 1) !== 0;
-        const same = `${before.name}` === `${message.name}` &&
-          `${before.control.filter(({ kind }) => kind !== "17/103").map(({ data }) => data)}` ===
-            `${message.control.filter(({ kind }) => kind !== "17/103").map(({ data }) => data)}`;
-        const first = segmentOf(message) || message.bytes.length;
-        const fits = before.bytes.length + segment <= 65507;
-        const isEmpty = segment === 0 || message.bytes.length === 0;
-        assert(!same || isShort || first > segment || isEmpty || !fits, "could have been one train");
+  fc.assert(
+    fc.property(fc.array(anyDatagram, { maxLength: SEND_LIMIT }), fc.boolean(), (datagrams, trains) => {
+      const { libc, batch, counts } = batchOf({ trains });
+      for (const d of datagrams) append(batch, d);
+      assertEquals(batch.size, datagrams.length);
+      batch.flush(3);
+      assertEquals(datagramsOf(libc.sent), expected(datagrams));
+      assertEquals(counts.datagrams, datagrams.length);
+      for (const message of libc.sent) assertLessOrEqual(message.bytes.length, 65507);
+      if (!trains) assertEquals(libc.sent.length, datagrams.length);
+      else {
+        for (const [i, message] of libc.sent.slice(1).entries()) {
+          const before = libc.sent[i]!;
+          const segment = segmentOf(before) || before.bytes.length;
+          const isShort = before.bytes.length % (segment || 1) !== 0;
+          const same = `${before.name}` === `${message.name}` &&
+            `${before.control.filter(({ kind }) => kind !== "17/103").map(({ data }) => data)}` ===
+              `${message.control.filter(({ kind }) => kind !== "17/103").map(({ data }) => data)}`;
+          const first = segmentOf(message) || message.bytes.length;
+          const fits = before.bytes.length + segment <= 65507;
+          const isEmpty = segment === 0 || message.bytes.length === 0;
+          assert(!same || isShort || first > segment || isEmpty || !fits, "could have been one train");
+        }
       }
-    }
-  }));
+    }),
+    { numRuns: 300 },
+  );
 });
 
 Deno.test("send batch: refusals, full sockets and pieces one by one lose nothing but what is refused", () => {
@@ -172,53 +175,57 @@ Deno.test("send batch: refusals, full sockets and pieces one by one lose nothing
     1,
     105,
   );
-  fc.assert(fc.property(
-    fc.array(fc.array(anyDatagram, { maxLength: 30 }), { minLength: 1, maxLength: 8 }),
-    fc.array(anyRefusal, { maxLength: 40 }),
-    (turns, refusals) => {
-      const { libc, batch, counts } = batchOf();
-      const left = [...refusals];
-      const refusedDatagrams: unknown[] = [];
-      libc.onSend = (message, isFirst) => {
-        const errno = left.shift() ?? 0;
-        const isOne = segmentOf(message) === 0;
-        const isFinal = errno !== 0 && errno !== Errno.EAGAIN && errno !== Errno.EINTR;
-        if (isFinal && isOne && isFirst) refusedDatagrams.push(...datagramsOf([message]));
-        return errno;
-      };
-      const handed: Datagram[] = [];
-      for (const datagrams of turns) {
-        for (const d of datagrams) {
-          if (batch.room === 0) break;
-          append(batch, d);
-          handed.push(d);
+  fc.assert(
+    fc.property(
+      fc.array(fc.array(anyDatagram, { maxLength: 30 }), { minLength: 1, maxLength: 8 }),
+      fc.array(anyRefusal, { maxLength: 40 }),
+      (turns, refusals) => {
+        const { libc, batch, counts } = batchOf();
+        const left = [...refusals];
+        const refusedDatagrams: unknown[] = [];
+        libc.onSend = (message, isFirst) => {
+          const errno = left.shift() ?? 0;
+          const isOne = segmentOf(message) === 0;
+          const isFinal = errno !== 0 && errno !== Errno.EAGAIN && errno !== Errno.EINTR;
+          if (isFinal && isOne && isFirst) refusedDatagrams.push(...datagramsOf([message]));
+          return errno;
+        };
+        const handed: Datagram[] = [];
+        for (const datagrams of turns) {
+          for (const d of datagrams) {
+            assertEquals(batch.isFull, batch.room === 0);
+            if (batch.isFull) break;
+            append(batch, d);
+            handed.push(d);
+          }
+          const before = batch.size;
+          batch.flush(3);
+          assertLessOrEqual(batch.size, before);
         }
-        const before = batch.size;
-        batch.flush(3);
-        assertLessOrEqual(batch.size, before);
-      }
-      for (let tries = 0; batch.size > 0; tries++) {
-        assert(tries < 100, "it never ends");
-        batch.flush(3);
-      }
-      assertEquals(counts.refused, refusedDatagrams.length);
-      assertEquals(counts.datagrams + counts.refused, handed.length);
-      const arrived = datagramsOf(libc.sent);
-      assertEquals(counts.bytes, arrived.reduce((n, { length }) => n + length, 0));
-      // In order: taking the arrived ones out of those handed over leaves exactly the refused ones, in order.
-      const rest = [];
-      let at = 0;
-      for (const d of expected(handed)) {
-        if (at < arrived.length && JSON.stringify(arrived[at]) === JSON.stringify(d)) at++;
-        else rest.push(d);
-      }
-      if (new Set(handed.map((d) => JSON.stringify(d.fill))).size === handed.length) {
-        assertEquals(at, arrived.length);
-        assertEquals(rest, refusedDatagrams);
-      }
-      assertEquals(batch.room, SEND_LIMIT);
-    },
-  ));
+        for (let tries = 0; batch.size > 0; tries++) {
+          assert(tries < 100, "it never ends");
+          batch.flush(3);
+        }
+        assertEquals(counts.refused, refusedDatagrams.length);
+        assertEquals(counts.datagrams + counts.refused, handed.length);
+        const arrived = datagramsOf(libc.sent);
+        assertEquals(counts.bytes, arrived.reduce((n, { length }) => n + length, 0));
+        // In order: taking the arrived ones out of those handed over leaves exactly the refused ones, in order.
+        const rest = [];
+        let at = 0;
+        for (const d of expected(handed)) {
+          if (at < arrived.length && JSON.stringify(arrived[at]) === JSON.stringify(d)) at++;
+          else rest.push(d);
+        }
+        if (new Set(handed.map((d) => JSON.stringify(d.fill))).size === handed.length) {
+          assertEquals(at, arrived.length);
+          assertEquals(rest, refusedDatagrams);
+        }
+        assertEquals(batch.room, SEND_LIMIT);
+      },
+    ),
+    { numRuns: 300 },
+  );
 });
 
 Deno.test("send batch: a device that cannot finish checksums ends trains, and nothing is lost", () => {

@@ -14,22 +14,8 @@ import type { TcpOptions } from "../../src/tcp/options.ts";
 
 /** Settings that profiles ask for beyond those that TCP has; a TCP that lacks one behaves as it does without. */
 export interface WantedOptions {
-  /** Window shift to announce; −1 to take it from the receive buffer. */
-  windowShift: number;
-  /** Acknowledgments at the start of a connection that are sent at once. */
-  quickAcks: number;
-  /** Every second segment is acknowledged at once, however small. */
-  ackEverySecondSegment: boolean;
-  /** The acknowledgment of a FIN that closes an idle connection may wait like one of data. */
-  delayFinAck: boolean;
-  /** A reset does not end TIME-WAIT (RFC 1337). */
-  rfc1337: boolean;
-  /** The acknowledgment of a duplicate reports it (RFC 2883). */
-  dsack: boolean;
   /** Explicit congestion notification: ask for it, accept it, or neither. */
   ecn: "off" | "accept" | "ask";
-  /** The most data in a segment that is announced to the peer and sent to it; 0 for what the MTU allows. */
-  maxSegmentBytes: number;
   /** Begin again with the initial window after an idle time. */
   slowStartAfterIdle: boolean;
 }

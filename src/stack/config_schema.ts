@@ -14,7 +14,7 @@ import { parseNetem } from "../impair/parse.ts";
 import { formatTime, parseRate, parseTime } from "../impair/units.ts";
 import type { FqOptions } from "../qdisc/fq.ts";
 import { FQ_WEIGHT_MIN } from "../qdisc/fq_band.ts";
-import { CONGESTION_CONTROLS } from "../tcp/congestion/registry.ts";
+import { CONGESTION_CONTROLS, SLOW_START_EXITS } from "../tcp/congestion/registry.ts";
 import { DEFAULT_TCP_OPTIONS, type TcpOptions } from "../tcp/options.ts";
 import { PACING_MODES, type PacingMode } from "../tcp/pacing.ts";
 import { DEFAULT_UDP_OPTIONS, type UdpOptions } from "../udp/udp.ts";
@@ -243,6 +243,11 @@ const congestion = z.enum(CONGESTION_CONTROLS as [string, ...string[]], {
   error: `a congestion control: ${CONGESTION_CONTROLS.join(", ")}`,
 });
 
+const slowStartExit = z.enum(SLOW_START_EXITS as [string, ...string[]], {
+  error: `a way to end slow start: ${SLOW_START_EXITS.join(", ")}`,
+});
+const slowStartGrowth = z.enum(["bytes", "acks"], { error: '"bytes" or "acks"' });
+
 const pacing = z.enum([...PACING_MODES] as [PacingMode, ...PacingMode[]], {
   error: `a pacing mode: ${PACING_MODES.join(", ")}`,
 });
@@ -264,6 +269,8 @@ const TCP_DURATIONS: ReadonlyMap<string, ReturnType<typeof duration>> = new Map(
 const tcpShape = Object.fromEntries(
   Object.entries(DEFAULT_TCP_OPTIONS).map(([field, value]) => {
     if (field === "congestion") return [field, congestion.optional()];
+    if (field === "slowStartExit") return [field, slowStartExit.optional()];
+    if (field === "slowStartGrowth") return [field, slowStartGrowth.optional()];
     if (field === "pacing") return [field, pacing.optional()];
     if (field === "windowShift") return [field, integer(-1, 14).optional()];
     if (field === "maxPacingRateBytesPerSec") {

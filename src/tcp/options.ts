@@ -45,6 +45,10 @@ export interface TcpOptions {
   retries: number;
   /** Name of the congestion control. Default `"reno"`. */
   congestion: string;
+  /** How slow start ends before there is loss, by name. Default `"hystart++"` (RFC 9406). */
+  slowStartExit: string;
+  /** In slow start the window grows by the bytes acknowledged, or by a segment for each acknowledgment. Default `"bytes"`. */
+  slowStartGrowth: "bytes" | "acks";
   /** How departures are spaced. Default `"edt"`. */
   pacing: PacingMode;
   /** The most that a connection may be paced at, in bytes per second. Default `Infinity`. */
@@ -87,6 +91,8 @@ export const DEFAULT_TCP_OPTIONS: TcpOptions = {
   synAckRetries: 5,
   retries: 15,
   congestion: "reno",
+  slowStartExit: "hystart++",
+  slowStartGrowth: "bytes",
   pacing: "edt",
   maxPacingRateBytesPerSec: Infinity,
   initialCwndSegments: 0,

@@ -165,7 +165,7 @@ function sendData(t: Tcb, now: Instant): void {
 function sendNewData(t: Tcb, now: Instant): void {
   const idle = now - t.lastSentAt;
   if (!t.hasOutstanding && t.sendRing.length > 0 && idle > t.rtt.rto) {
-    t.congestion.onIdle(idle, t.rtt.rto);
+    t.congestion.onIdle(now, idle, t.rtt.rto);
   }
   t.cwndLimited = false;
   for (;;) {

@@ -22,7 +22,7 @@ import { IpHeader, IpProtocol } from "../wire/ip_header.ts";
 import { seqAdd, seqDiff, seqGt } from "../wire/seq.ts";
 import { ACK, parseTcp, RST, SYN, TcpHeader } from "../wire/tcp.ts";
 import { destroyConnection } from "./close.ts";
-import { AckSample } from "./congestion/control.ts";
+import { AckSample, type CongestionControl } from "./congestion/control.ts";
 import { makeCongestionControl } from "./congestion/registry.ts";
 import { listenInput, startConnect, synSentInput } from "./handshake.ts";
 import { dataInput, segmentInput } from "./input.ts";
@@ -100,7 +100,7 @@ export class Tcp {
     this.#isnSecret = network.rng.u32() | 0;
     this.#portSecret = network.rng.u32() | 0;
     this.#tsSecret = network.rng.u32() | 0;
-    makeCongestionControl(this.options.congestion, 1460, 0);
+    this.#makeControl(this.options.congestion);
   }
 
   /** Takes a segment: `p.l4` is its TCP header, `ip` the header before it. */
@@ -359,7 +359,7 @@ export class Tcp {
     congestion: string,
     now: Instant,
   ): Tcb | null {
-    const control = makeCongestionControl(congestion, 1460, this.options.initialCwndSegments);
+    const control = this.#makeControl(congestion);
     if (this.#connections.size >= this.#connections.limit && !this.#endOldestTimeWait(now)) return null;
     const hash = this.#hash(local, localPort, remote, remotePort);
     // Id 0 is not used: flow 0 means "no flow".
@@ -370,6 +370,17 @@ export class Tcp {
     this.#connections.insert(hash, t);
     this.network.resetFlow(t.flow);
     return t;
+  }
+
+  #makeControl(name: string): CongestionControl {
+    const { initialCwndSegments, slowStartExit, slowStartGrowth } = this.options;
+    return makeCongestionControl(name, {
+      mssBytes: 1460,
+      initialCwndSegments,
+      slowStartExit,
+      slowStartGrowth,
+      rng: this.network.rng,
+    });
   }
 
   #hash(local: IpAddr, localPort: number, remote: IpAddr, remotePort: number): number {

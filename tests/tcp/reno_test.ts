@@ -124,7 +124,7 @@ Deno.test("reno: property: cwnd stays a finite number of at least one segment, s
 });
 
 Deno.test("congestion: controls by name", () => {
-  assertEquals(makeCongestionControl("none", MSS, 0).cwnd > 1e9, true);
-  assertEquals(makeCongestionControl("reno", MSS, 0).name, "reno");
-  assertThrows(() => makeCongestionControl("vegas", MSS, 0), TypeError, "reno, none");
+  assertEquals(make("none").cwnd > 1e9, true);
+  assertEquals(make("reno").name, "reno");
+  assertThrows(() => make("vegas"), TypeError, "reno, none");
 });

@@ -14,6 +14,8 @@ export class NoControl implements CongestionControl {
   readonly cwnd: number = 2 ** 31;
   readonly ssthresh: number = Infinity;
   readonly pacingRateBytesPerSec: number = 0;
+  readonly ownsRecovery: boolean = true;
+  readonly why: string = "";
 
   onSent(): void {}
   onAck(): void {}

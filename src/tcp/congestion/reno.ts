@@ -11,13 +11,21 @@
  * @module
  */
 
-import type { Duration } from "../../base/time.ts";
-import { type AckSample, type CongestionControl, CongestionSignal, initialWindow } from "./control.ts";
+import type { Duration, Instant } from "../../base/time.ts";
+import {
+  type AckSample,
+  type CongestionControl,
+  type CongestionSettings,
+  CongestionSignal,
+  initialWindow,
+} from "./control.ts";
 
 /** The Reno congestion control. */
 export class Reno implements CongestionControl {
   readonly name: string = "reno";
   readonly pacingRateBytesPerSec: number = 0;
+  readonly ownsRecovery: boolean = false;
+  readonly why: string = "";
   cwnd: number;
   ssthresh: number = Infinity;
   #mss: number;
@@ -26,14 +34,10 @@ export class Reno implements CongestionControl {
   #priorCwnd = 0;
   #priorSsthresh: number = Infinity;
 
-  /**
-   * Starts with an initial window of RFC 6928, or of `initialCwndSegments`.
-   *
-   * @param initialCwndSegments 0 (the default) for RFC 6928
-   */
-  constructor(mssBytes: number, initialCwndSegments = 0) {
-    this.#initialCwnd = initialCwndSegments;
-    this.#mss = mssBytes;
+  /** Starts with the initial window of the settings. */
+  constructor(settings: CongestionSettings) {
+    this.#initialCwnd = settings.initialCwndSegments;
+    this.#mss = settings.mssBytes;
     this.cwnd = this.#initial();
   }
 
@@ -79,7 +83,7 @@ export class Reno implements CongestionControl {
     this.ssthresh = Math.max(this.ssthresh, this.#priorSsthresh);
   }
 
-  onIdle(idle: Duration, rto: Duration): void {
+  onIdle(_now: Instant, idle: Duration, rto: Duration): void {
     // RFC 5681 section 4.1 restart, with the decay of RFC 2861: halve for each RTO of idleness.
     const restart = Math.min(this.#initial(), this.cwnd);
     if (this.ssthresh !== Infinity) this.ssthresh = Math.max(this.ssthresh, Math.floor(0.75 * this.cwnd));

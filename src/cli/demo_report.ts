@@ -71,7 +71,7 @@ export interface DemoReport {
 
 /** No retransmissions. */
 export function noRetransmits(): TcpInfo["retransmits"] {
-  return { fast: 0, partialAck: 0, timeout: 0, loss: 0, syn: 0 };
+  return { fast: 0, probe: 0, timeout: 0, loss: 0, syn: 0 };
 }
 
 /** Adds `more` to `sum`. */

@@ -15,7 +15,8 @@ import { formatTime, parseRate, parseTime } from "../impair/units.ts";
 import type { FqOptions } from "../qdisc/fq.ts";
 import { FQ_WEIGHT_MIN } from "../qdisc/fq_band.ts";
 import { CONGESTION_CONTROLS, SLOW_START_EXITS } from "../tcp/congestion/registry.ts";
-import { DEFAULT_TCP_OPTIONS, type TcpOptions } from "../tcp/options.ts";
+import { DEFAULT_TCP_OPTIONS, ECN_OPTIONS, type TcpOptions } from "../tcp/options.ts";
+import { RTO_MODELS } from "../tcp/rtt.ts";
 import { PACING_MODES, type PacingMode } from "../tcp/pacing.ts";
 import { DEFAULT_UDP_OPTIONS, type UdpOptions } from "../udp/udp.ts";
 import { IpAddr, IpInterface, IpPrefix } from "../wire/ip_addr.ts";
@@ -246,7 +247,6 @@ const congestion = z.enum(CONGESTION_CONTROLS as [string, ...string[]], {
 const slowStartExit = z.enum(SLOW_START_EXITS as [string, ...string[]], {
   error: `a way to end slow start: ${SLOW_START_EXITS.join(", ")}`,
 });
-const slowStartGrowth = z.enum(["bytes", "acks"], { error: '"bytes" or "acks"' });
 
 const pacing = z.enum([...PACING_MODES] as [PacingMode, ...PacingMode[]], {
   error: `a pacing mode: ${PACING_MODES.join(", ")}`,
@@ -262,15 +262,28 @@ const TCP_DURATIONS: ReadonlyMap<string, ReturnType<typeof duration>> = new Map(
   ["initialRto", duration(RTO_MIN)],
   ["minRto", duration(RTO_MIN)],
   ["maxRto", duration(RTO_MIN)],
+  ["fixedRto", duration(0)],
   ["delayedAck", duration(0, DELAYED_ACK_BOUND)],
   ["timeWait", duration()],
   ["finWait2", duration()],
 ]);
+const TCP_WORDS: ReadonlyMap<string, z.ZodType> = new Map([
+  ["rtoModel", oneOf(RTO_MODELS)],
+  ["fastRetransmit", oneOf(["oldest", "whole-buffer"])],
+  ["ecn", oneOf(ECN_OPTIONS)],
+  ["slowStartGrowth", oneOf(["bytes", "acks"])],
+]);
+
+/** One of a few words. */
+function oneOf(words: readonly string[]): z.ZodType {
+  return z.enum(words as [string, ...string[]], { error: words.map((word) => `"${word}"`).join(" or ") });
+}
 const tcpShape = Object.fromEntries(
   Object.entries(DEFAULT_TCP_OPTIONS).map(([field, value]) => {
     if (field === "congestion") return [field, congestion.optional()];
+    const words = TCP_WORDS.get(field);
+    if (words !== undefined) return [field, words.optional()];
     if (field === "slowStartExit") return [field, slowStartExit.optional()];
-    if (field === "slowStartGrowth") return [field, slowStartGrowth.optional()];
     if (field === "pacing") return [field, pacing.optional()];
     if (field === "windowShift") return [field, integer(-1, 14).optional()];
     if (field === "maxPacingRateBytesPerSec") {

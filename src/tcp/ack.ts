@@ -1,23 +1,32 @@
 /**
  * The acknowledgment of a segment: RFC 9293 section 3.10.7.4, fifth, and what follows from it for the sender.
  *
+ * In order: is it acceptable (RFC 5961); the window; what it acknowledges cumulatively and selectively; the round-trip time;
+ * the state of recovery; the congestion control; the timers. What was learnt on the way is in `tcp.facts`, what the congestion
+ * control is told in `tcp.sample`.
+ *
  * @module
  */
 
 import { DropReason } from "../base/drop.ts";
 import { SocketErrorKind } from "../base/errors.ts";
 import { SocketEvent } from "../base/event_queue.ts";
-import { type Instant, NEVER } from "../base/time.ts";
+import { type Duration, type Instant, NEVER } from "../base/time.ts";
 import { seqAdd, seqDiff, seqGt, seqLe, seqLt } from "../wire/seq.ts";
 import { FIN, SYN } from "../wire/tcp.ts";
+import type { AckFacts } from "./ack_facts.ts";
 import { challenge } from "./challenge.ts";
 import { destroyConnection, enterTimeWait } from "./close.ts";
+import { isEcnEcho } from "./ecn.ts";
 import { updatePacingRate } from "./pacing.ts";
-import { onDupAck, onNewAck } from "./recovery.ts";
-import { EVER_RETRANSMITTED, LOST, RETRANSMITTED } from "./retransmit_queue.ts";
-import { TcpState } from "./state.ts";
+import { rackDelivered } from "./rack.ts";
+import { recoveryInput } from "./recovery.ts";
+import { EVER_RETRANSMITTED, SACKED } from "./retransmit_queue.ts";
+import { discount, sackInput } from "./scoreboard.ts";
+import { RecoveryState, TcpState } from "./state.ts";
 import type { Tcb } from "./tcb.ts";
 import { echoedRtt } from "./timestamps.ts";
+import { probeAcked, scheduleProbe } from "./tlp.ts";
 
 /** ACK in a synchronised state. */
 export function ackInput(t: Tcb, now: Instant): DropReason {
@@ -29,30 +38,20 @@ export function ackInput(t: Tcb, now: Instant): DropReason {
 
   const newWindow = s.window << t.sndWndShift;
   const acked = seqDiff(s.ack, t.sndUna);
-  if (acked < 0) return DropReason.None; // old, harmless; its data is still looked at
+  const f = t.tcp.facts;
+  f.reset(now, t.sndUna);
   // RFC 5681 section 2: same acknowledgment, no data, no SYN or FIN, same window, something outstanding.
-  const isDuplicate = acked === 0 && t.hasOutstanding && s.payloadLength === 0 && (s.flags & (SYN | FIN)) === 0 &&
+  f.isDuplicate = acked === 0 && t.hasOutstanding && s.payloadLength === 0 && (s.flags & (SYN | FIN)) === 0 &&
     newWindow === t.sndWnd;
 
-  // Window update (RFC 9293 section 3.10.7.4).
-  if (seqLt(t.sndWl1, s.seq) || (t.sndWl1 === s.seq && seqLe(t.sndWl2, s.ack))) {
-    if (newWindow > t.sndWnd || acked > 0) {
-      t.persistAt = NEVER;
-      t.persistBackoff = 0;
-    }
-    if (newWindow !== t.sndWnd || acked > 0) t.tcp.makeReady(t);
-    t.sndWnd = newWindow;
-    if (newWindow > t.sndWndMax) t.sndWndMax = newWindow;
-    t.sndWl1 = s.seq;
-    t.sndWl2 = s.ack;
-  }
+  if (acked >= 0) updateWindow(t, newWindow, acked);
   // The answer to a probe, or to data sent into a window that closed meanwhile, shows that the peer lives.
   // Not once the application is gone: a peer could keep the rest of its data here for ever.
   if (!t.orphaned && (!t.hasOutstanding || t.sndWnd === 0)) t.retries = 0;
 
-  if (acked > 0) newDataAcked(t, acked, now);
-  else if (isDuplicate) {
-    onDupAck(t, now);
+  // An old acknowledgment may still carry SACK blocks that say something new.
+  if (acked > 0 || (t.hasOutstanding && (f.isDuplicate || s.sackCount > 0 || t.ecnOn || t.tlpActive))) {
+    senderInput(t, f, acked);
     t.tcp.makeReady(t);
   }
   if (!t.finSent || t.sndUna !== seqAdd(t.sndFin, 1)) return DropReason.None;
@@ -75,66 +74,163 @@ export function ackInput(t: Tcb, now: Instant): DropReason {
   return DropReason.None;
 }
 
-/** SND.UNA moves by `acked`. */
-function newDataAcked(t: Tcb, acked: number, now: Instant): void {
+/** Window update (RFC 9293 section 3.10.7.4). */
+function updateWindow(t: Tcb, newWindow: number, acked: number): void {
   const s = t.tcp.segment;
-  const sample = t.tcp.sample;
-  sample.now = now;
-  sample.priorInFlightBytes = t.inFlightBytes;
+  if (!seqLt(t.sndWl1, s.seq) && (t.sndWl1 !== s.seq || !seqLe(t.sndWl2, s.ack))) return;
+  if (newWindow > t.sndWnd || acked > 0) {
+    t.persistAt = NEVER;
+    t.persistBackoff = 0;
+  }
+  if (newWindow !== t.sndWnd || acked > 0) t.tcp.makeReady(t);
+  t.sndWnd = newWindow;
+  if (newWindow > t.sndWndMax) t.sndWndMax = newWindow;
+  t.sndWl1 = s.seq;
+  t.sndWl2 = s.ack;
+}
+
+/** What the acknowledgment at hand means for what was sent; `acked` is how far it moves SND.UNA, if that is forward. */
+function senderInput(t: Tcb, f: AckFacts, acked: number): void {
+  const s = t.tcp.segment;
+  const { sample } = t.tcp;
+  const now = f.now;
+  const lostBefore = t.rate.totalLostBytes;
+  f.priorFack = t.rack.fack;
+  f.priorInFlightBytes = t.inFlightBytes;
+  f.priorSackedBytes = t.sackedBytes;
+  f.hasEce = isEcnEcho(t, s.flags);
+  if (f.hasEce) t.counters.ecnEchoes++;
+  const priorDupAcks = t.dupAcks;
   sample.isCwndLimited = t.cwndLimited ||
     (t.congestion.cwnd < t.congestion.ssthresh && t.congestion.cwnd < 2 * t.maxInFlightBytes);
+  if (acked > 0) advance(t, f, acked);
+  if (t.sackOn && s.sackCount > 0) sackInput(t, f);
+  if (f.isDuplicate) t.counters.dupAcksIn++;
+  takeRtt(t, f);
+  if (t.tlpActive) probeAcked(t, f);
 
-  const queue = t.retransmitQueue;
-  let firstDepartAt = -1;
-  let lastDepartAt = -1;
-  let ambiguous = false;
-  let segments = 0;
-  while (queue.size > 0 && seqLt(queue.seq(0), s.ack)) {
-    const end = queue.end(0);
-    const whole = seqLe(end, s.ack);
-    const bytes = seqDiff(whole ? end : s.ack, queue.seq(0));
-    const flags = queue.flags(0);
-    if ((flags & LOST) !== 0) t.lostBytes -= bytes;
-    if ((flags & RETRANSMITTED) !== 0) t.retransmittedBytes -= bytes;
-    if ((flags & EVER_RETRANSMITTED) !== 0) {
-      ambiguous = true;
-    } else {
-      if (firstDepartAt < 0) firstDepartAt = queue.departAt(0);
-      lastDepartAt = queue.departAt(0);
+  const before = t.recovery;
+  recoveryInput(t, f);
+  // What ends an episode was delivered at the reduced window: it does not make it grow.
+  const isOver = before >= RecoveryState.Cwr && t.recovery < RecoveryState.Cwr;
+
+  sample.now = now;
+  sample.ackedBytes = f.ackedBytes;
+  sample.priorInFlightBytes = f.priorInFlightBytes;
+  sample.inFlightBytes = t.inFlightBytes;
+  sample.lostBytes = t.rate.totalLostBytes - lostBefore;
+  sample.rtt = f.rtt;
+  sample.minRtt = t.rtt.minRtt;
+  sample.srtt = t.rtt.srtt;
+  sample.sndUna = t.sndUna;
+  sample.sndNxt = t.sndNxt;
+  sample.hasEce = f.hasEce;
+  sample.hasSack = t.sackOn;
+  sample.isInRecovery = t.recovery >= RecoveryState.Recovery;
+  sample.pacingRateBytesPerSec = t.pacing === "off" ? Infinity : t.pacingRateBytesPerSec;
+  t.rate.onAckDone(t, sample, now);
+  if (!t.sackOn) sample.deliveredBytes = arrivedWithoutSack(t, f, priorDupAcks);
+  controlWindow(t, f, isOver);
+  updatePacingRate(t);
+
+  if (acked > 0) {
+    // RFC 6298 sections 5.2 and 5.3, from the departure of what is now the oldest segment if that lies ahead.
+    t.rtoAt = t.hasOutstanding ? Math.max(now, t.retransmitQueue.departAt(0)) + t.rtt.rto : NEVER;
+    scheduleProbe(t, now);
+    // Worth waking the writer for: a quarter of the buffer. Less would cut the stream into small segments.
+    if (t.sendRing.room * 4 >= t.sendRing.capacity) t.raise(SocketEvent.Writable);
+  } else if (t.sackedSegments > 0) {
+    t.probeAt = NEVER;
+  }
+}
+
+/** Without SACK: a duplicate is a segment; an advance is what no duplicate has told yet. */
+function arrivedWithoutSack(t: Tcb, f: AckFacts, priorDupAcks: number): number {
+  if (f.ackedBytes === 0) return f.isDuplicate ? t.mss : 0;
+  return Math.max(0, f.ackedBytes - Math.min(priorDupAcks, Math.max(0, f.ackedSegments - 1)) * t.mss);
+}
+
+/** Lets PRR or the congestion control set the window. */
+function controlWindow(t: Tcb, f: AckFacts, isOver: boolean): void {
+  const { sample } = t.tcp;
+  const { congestion } = t;
+  if (congestion.ownsRecovery) {
+    if (sample.deliveredBytes > 0 || sample.lostBytes > 0) congestion.onAck(sample);
+  } else if (t.recovery === RecoveryState.Recovery || t.recovery === RecoveryState.Cwr) {
+    if (sample.deliveredBytes > 0 || sample.lostBytes > 0 || t.prr.cwnd === 0) {
+      t.prr.update(t, sample.deliveredBytes, f.ackedBytes > 0 && sample.lostBytes === 0);
     }
-    t.rate.onDelivered(t, 0, bytes);
+  } else if (f.ackedBytes > 0 && !isOver) {
+    congestion.onAck(sample);
+  }
+  if (congestion.why !== t.noticedWhy) {
+    t.noticedWhy = congestion.why;
+    t.note(f.now, congestion.why);
+  }
+}
+
+/** SND.UNA moves by `acked`. */
+function advance(t: Tcb, f: AckFacts, acked: number): void {
+  const { ack } = t.tcp.segment;
+  const queue = t.retransmitQueue;
+  f.ackedBytes = acked;
+  while (queue.size > 0 && seqLt(queue.seq(0), ack)) {
+    const end = queue.end(0);
+    const whole = seqLe(end, ack);
+    const bytes = seqDiff(whole ? end : ack, queue.seq(0));
+    const flags = queue.flags(0);
+    if ((flags & SACKED) !== 0) {
+      t.sackedBytes -= bytes;
+      if (whole) t.sackedSegments--;
+    } else {
+      discount(t, flags, bytes);
+      if (whole) rackDelivered(t, f, end, queue.departAt(0), flags);
+      t.rate.onDelivered(t, 0, bytes);
+    }
+    if ((flags & EVER_RETRANSMITTED) !== 0) {
+      f.isAmbiguous = true;
+    } else if ((flags & SACKED) === 0) {
+      const departAt = queue.departAt(0);
+      if (f.firstDepartAt < 0) f.firstDepartAt = departAt;
+      f.lastDepartAt = departAt;
+      if (seqLe(end, t.recover)) f.hasOriginal = true;
+    }
     if (!whole) {
-      queue.trimHead(s.ack);
+      queue.trimHead(ack);
       break;
     }
     queue.shift();
-    segments++;
+    f.ackedSegments++;
     if (t.retransmitHint > 0) t.retransmitHint--;
   }
-  const finAcked = t.finSent && s.ack === seqAdd(t.sndFin, 1);
+  const finAcked = t.finSent && ack === seqAdd(t.sndFin, 1);
   const dataAcked = acked - (finAcked ? 1 : 0);
   t.sendRing.consume(dataAcked);
-  t.sndUna = s.ack;
+  t.sndUna = ack;
   if (seqLt(t.sndSml, t.sndUna)) t.sndSml = t.sndUna;
+  if (seqLt(t.rack.fack, t.sndUna)) t.rack.fack = t.sndUna;
   t.counters.bytesAcked += dataAcked;
-
-  // Round-trip time: Karn's rule, else timestamps (RFC 7323 section 4.3).
-  sample.rtt = -1;
-  if (!ambiguous && firstDepartAt >= 0) {
-    if (t.rtt.sample(now - firstDepartAt)) sample.rtt = Math.max(-1, now - lastDepartAt);
-  } else if (t.rtt.sample(echoedRtt(t, now))) {
-    sample.rtt = t.rtt.latest;
-  }
-  t.rate.onAckDone(t, now);
   t.retries = 0;
-  sample.ackedBytes = acked;
-  sample.inFlightBytes = t.inFlightBytes;
-  sample.srtt = t.rtt.srtt;
-  onNewAck(t, segments, now);
-  updatePacingRate(t);
-  // RFC 6298 sections 5.2 and 5.3, from the departure of what is now the oldest segment if that lies ahead.
-  t.rtoAt = t.hasOutstanding ? Math.max(now, queue.departAt(0)) + t.rtt.rto : NEVER;
-  // Worth waking the writer for: a quarter of the buffer. Less would cut the stream into small segments.
-  if (t.sendRing.room * 4 >= t.sendRing.capacity) t.raise(SocketEvent.Writable);
-  t.tcp.makeReady(t);
+  f.isReneged = queue.size > 0 && (queue.flags(0) & SACKED) !== 0;
+}
+
+/** Round-trip time: Karn's rule, else timestamps (RFC 7323 section 4.3). */
+function takeRtt(t: Tcb, f: AckFacts): void {
+  let rtt: Duration = -1;
+  if (f.firstDepartAt >= 0 && !f.isAmbiguous) {
+    rtt = f.now - f.firstDepartAt;
+    f.rtt = f.now - f.lastDepartAt;
+  } else if (f.ackedBytes === 0 && f.sackFirstDepartAt >= 0) {
+    rtt = f.now - f.sackFirstDepartAt;
+    f.rtt = f.now - f.sackLastDepartAt;
+  } else if (f.ackedBytes > 0) {
+    rtt = echoedRtt(t, f.now);
+    f.rtt = rtt;
+  }
+  if (!t.rtt.sample(rtt, f.now, t.sndUna, t.sndNxt)) {
+    f.rtt = -1;
+    return;
+  }
+  if (f.rtt < 0) f.rtt = -1;
+  else t.rtt.noteMin(f.rtt, f.now);
 }

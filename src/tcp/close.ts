@@ -8,8 +8,8 @@ import { SocketErrorKind } from "../base/errors.ts";
 import { SocketEvent } from "../base/event_queue.ts";
 import { type Instant, NEVER } from "../base/time.ts";
 import { sendReset } from "./output.ts";
-import { TcpState } from "./state.ts";
-import { RecoveryState, type Tcb } from "./tcb.ts";
+import { RecoveryState, TcpState } from "./state.ts";
+import type { Tcb } from "./tcb.ts";
 
 /**
  * CLOSE (RFC 9293 section 3.10.4): a FIN follows the data.
@@ -74,9 +74,7 @@ export function abortConnection(t: Tcb, now: Instant, kind: SocketErrorKind, tex
 /** Both sides are closed: wait for old segments to die out (RFC 9293 section 3.6.1). */
 export function enterTimeWait(t: Tcb, now: Instant): void {
   t.state = TcpState.TimeWait;
-  t.rtoAt = NEVER;
-  t.persistAt = NEVER;
-  t.paceAt = NEVER;
+  stopSendTimers(t);
   t.timeWaitAt = now + t.tcp.options.timeWait;
   t.sendRing.clear();
   t.retransmitQueue.clear();
@@ -84,6 +82,15 @@ export function enterTimeWait(t: Tcb, now: Instant): void {
   if (t.receiveRing.length === 0) t.receiveRing.clear();
   t.tcp.timeWaitCount++;
   t.raise(SocketEvent.Closed | SocketEvent.Readable | SocketEvent.Writable);
+}
+
+/** Nothing will be sent any more but acknowledgments. */
+function stopSendTimers(t: Tcb): void {
+  t.rtoAt = NEVER;
+  t.probeAt = NEVER;
+  t.reorderAt = NEVER;
+  t.persistAt = NEVER;
+  t.paceAt = NEVER;
 }
 
 /** The connection ends here: it leaves the tables, its timers stop. Data received and not read stays readable. */
@@ -96,9 +103,7 @@ export function destroyConnection(t: Tcb, _now: Instant, kind: SocketErrorKind, 
     t.error = kind;
     t.errorText = text;
   }
-  t.rtoAt = NEVER;
-  t.persistAt = NEVER;
-  t.paceAt = NEVER;
+  stopSendTimers(t);
   t.delayedAckAt = NEVER;
   t.timeWaitAt = NEVER;
   t.ackNow = false;
@@ -109,6 +114,9 @@ export function destroyConnection(t: Tcb, _now: Instant, kind: SocketErrorKind, 
   if (t.receiveRing.length === 0) t.receiveRing.clear();
   t.sndNxt = t.sndUna;
   t.lostBytes = 0;
+  t.pendingBytes = 0;
+  t.sackedBytes = 0;
+  t.sackedSegments = 0;
   t.retransmittedBytes = 0;
   t.tcp.forget(t);
   if (listener !== null) listener.onGone(t);

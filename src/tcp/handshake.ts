@@ -16,6 +16,7 @@ import { ipHeaderBytes } from "../wire/ip_header.ts";
 import { seqAdd, seqGt, seqLe } from "../wire/seq.ts";
 import { ACK, RST, SYN, TCP_HEADER_BYTES } from "../wire/tcp.ts";
 import { destroyConnection } from "./close.ts";
+import { ecnSynInput } from "./ecn.ts";
 import { sendAck, sendResetFor, sendSyn } from "./output.ts";
 import { signalCongestion } from "./recovery.ts";
 import { CongestionSignal } from "./congestion/control.ts";
@@ -47,6 +48,7 @@ function startSequence(t: Tcb, now: Instant): void {
   t.sndNxt = seqAdd(t.iss, 1);
   t.recover = t.iss;
   t.sndSml = t.iss;
+  t.rack.start(t.iss);
   t.windowEnd = t.iss;
   t.tsOffset = t.tcp.timestampOffset(t);
   t.localMss = t.tcp.network.mtuTo(t.remoteAddress) - ipHeaderBytes(t.remoteAddress.version) - TCP_HEADER_BYTES;
@@ -68,6 +70,7 @@ function takeSyn(t: Tcb, now: Instant): void {
   t.windowScaleOn &&= s.windowScale >= 0;
   t.timestampsOn &&= s.hasTimestamps;
   t.sackOn &&= s.sackPermitted;
+  ecnSynInput(t, s.flags, (s.flags & ACK) !== 0);
   t.sndWndShift = t.windowScaleOn ? Math.min(14, s.windowScale) : 0; // RFC 7323 section 2.3
   if (!t.windowScaleOn) t.rcvWndShift = 0;
   if (t.timestampsOn) {
@@ -140,8 +143,8 @@ export function synSentInput(t: Tcb, now: Instant): DropReason {
 
 /** Takes the round-trip time of SYN and SYN-ACK; Karn: none if they were repeated, unless timestamps tell. */
 export function sampleHandshake(t: Tcb, now: Instant): void {
-  if (t.counters.synRetransmits === 0) t.rtt.sample(now - t.synSentAt);
-  else if (!t.rtt.sample(echoedRtt(t, now)) && t.retries > 0) t.rtt.restartAfterSynLoss();
+  if (t.counters.synRetransmits === 0) t.rtt.sample(now - t.synSentAt, now, t.sndUna, t.sndNxt);
+  else if (!t.rtt.sample(echoedRtt(t, now), now, t.sndUna, t.sndNxt) && t.retries > 0) t.rtt.restartAfterSynLoss();
 }
 
 /** The connection is open: both SYNs are acknowledged. */

@@ -7,14 +7,14 @@
 import { toMilliseconds } from "../base/time.ts";
 import { seqDiff } from "../wire/seq.ts";
 import type { Tcb } from "./tcb.ts";
-import { tcpStateName } from "./state.ts";
+import { RECOVERY_NAMES, tcpStateName } from "./state.ts";
 import { receiveWindow } from "./window.ts";
 
 /** Facts about a connection; times in milliseconds, windows in bytes unless said. */
 export interface TcpInfo {
   /** State by its RFC 9293 name. */
   state: string;
-  /** `open`, `recovery` or `loss`. */
+  /** How the sender stands to loss: `open`, `disorder`, `cwr`, `recovery` or `loss`. */
   caState: string;
   /** Name of the congestion control. */
   congestion: string;
@@ -56,6 +56,14 @@ export interface TcpInfo {
   unacked: number;
   /** Bytes written and not sent. */
   notsent: number;
+  /** Segments selectively acknowledged. */
+  sacked: number;
+  /** Segments believed lost. */
+  lost: number;
+  /** Segments of which a second copy is in flight. */
+  retrans: number;
+  /** How far segments were seen to be reordered, at least 3. */
+  reordering: number;
   /** Timeouts since the last round-trip time. */
   backoff: number;
   /** Segments received. */
@@ -72,10 +80,10 @@ export interface TcpInfo {
   bytesRetrans: number;
   /** Segments sent again, by kind. */
   retransmits: {
-    /** Fast retransmit. */
+    /** In fast recovery. */
     fast: number;
-    /** On partial acknowledgments. */
-    partialAck: number;
+    /** As tail-loss probes. */
+    probe: number;
     /** On timeout. */
     timeout: number;
     /** In the slow start after a timeout. */
@@ -91,12 +99,11 @@ export interface TcpInfo {
   outOfOrderIn: number;
 }
 
-const RECOVERY_NAMES = ["open", "recovery", "loss"] as const;
-
 /** Reads the snapshot off a connection. */
 export function tcpInfo(t: Tcb): TcpInfo {
   const c = t.counters;
-  const { cwnd, ssthresh } = t.congestion;
+  const { ssthresh } = t.congestion;
+  const { cwnd } = t;
   return {
     state: tcpStateName(t.state),
     caState: RECOVERY_NAMES[t.recovery]!,
@@ -120,6 +127,10 @@ export function tcpInfo(t: Tcb): TcpInfo {
     sack: t.sackOn,
     unacked: seqDiff(t.sndNxt, t.sndUna),
     notsent: t.unsentBytes,
+    sacked: t.sackOn ? t.sackedSegments : t.dupAcks,
+    lost: Math.ceil(t.lostBytes / t.mss),
+    retrans: Math.ceil(t.retransmittedBytes / t.mss),
+    reordering: t.rack.reordering,
     backoff: t.rtt.backoff,
     segsIn: c.segmentsIn,
     segsOut: c.segmentsOut,
@@ -129,7 +140,7 @@ export function tcpInfo(t: Tcb): TcpInfo {
     bytesRetrans: c.bytesRetransmitted,
     retransmits: {
       fast: c.fastRetransmits,
-      partialAck: c.partialAckRetransmits,
+      probe: c.probeRetransmits,
       timeout: c.timeoutRetransmits,
       loss: c.lossRetransmits,
       syn: c.synRetransmits,

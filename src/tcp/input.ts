@@ -18,6 +18,7 @@ import { ACK, FIN, RST, SYN } from "../wire/tcp.ts";
 import { ackInput } from "./ack.ts";
 import { challenge } from "./challenge.ts";
 import { destroyConnection, enterTimeWait } from "./close.ts";
+import { ecnDataInput } from "./ecn.ts";
 import { establish, sampleHandshake } from "./handshake.ts";
 import { sendAck, sendResetFor, sendSyn } from "./output.ts";
 import { TcpState } from "./state.ts";
@@ -176,6 +177,7 @@ export function dataInput(t: Tcb, p: Packet, now: Instant): DropReason {
   if (s.payloadLength > 0) {
     t.unackedSegmentsIn++;
     t.lastDataInAt = now;
+    if (ecnDataInput(t, t.tcp.segmentIp, s.flags)) t.ackNow = true;
     noteDuplicate(t, left, right);
   }
   if (seqLt(left, t.rcvNxt)) {

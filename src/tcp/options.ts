@@ -6,6 +6,13 @@
 
 import { type Duration, MILLISECOND, SECOND } from "../base/time.ts";
 import type { PacingMode } from "./pacing.ts";
+import type { RtoModel } from "./rtt.ts";
+
+/** How a TCP stands to ECN. */
+export type EcnOption = "off" | "accept" | "on";
+
+/** The ways to stand to ECN, for messages. */
+export const ECN_OPTIONS: readonly EcnOption[] = ["off", "accept", "on"];
 
 /** Settings of all connections of a host. */
 export interface TcpOptions {
@@ -17,6 +24,10 @@ export interface TcpOptions {
   initialRto: Duration;
   /** Least variance term of the retransmission timeout. Default 200 ms, as Linux. */
   minRto: Duration;
+  /** How the timeout is made of round-trip times: `"linux"` or `"rfc6298"`. Default `"linux"`. */
+  rtoModel: RtoModel;
+  /** A timeout that round-trip times do not change, for experiments; 0 for none. Default 0. */
+  fixedRto: Duration;
   /** Greatest retransmission timeout. Default 120 s. */
   maxRto: Duration;
   /** How long an acknowledgment may wait for data to ride on (RFC 9293 section 3.8.6.3: < 0.5 s). Default 40 ms. */
@@ -63,6 +74,16 @@ export interface TcpOptions {
   timestamps: boolean;
   /** Offer selective acknowledgments (RFC 2018). Default true. */
   sack: boolean;
+  /** What fast retransmit sends again: what is known to be lost, or for experiments all. Default `"oldest"`. */
+  fastRetransmit: "oldest" | "whole-buffer";
+  /** Find out by F-RTO whether a timeout was spurious (RFC 5682). Default true. */
+  frto: boolean;
+  /** Probe for losses at the tail (RFC 8985 section 7). Default true. */
+  tailLossProbe: boolean;
+  /** ECN (RFC 3168): offer it (`"on"`), accept it (`"accept"`, as Linux) or neither (`"off"`). Default `"accept"`. */
+  ecn: EcnOption;
+  /** Restart with a small window after idleness (RFC 5681 section 4.1). Default true. */
+  slowStartAfterIdle: boolean;
   /** Switch Nagle's algorithm off on new connections. Default false. */
   noDelay: boolean;
   /** The most connections of the host. Default 65,536. */
@@ -77,6 +98,8 @@ export const DEFAULT_TCP_OPTIONS: TcpOptions = {
   receiveBufferBytes: 1 << 20,
   initialRto: SECOND,
   minRto: 200 * MILLISECOND,
+  rtoModel: "linux",
+  fixedRto: 0,
   maxRto: 120 * SECOND,
   delayedAck: 40 * MILLISECOND,
   quickAcks: 0,
@@ -100,6 +123,11 @@ export const DEFAULT_TCP_OPTIONS: TcpOptions = {
   windowShift: -1,
   timestamps: true,
   sack: true,
+  fastRetransmit: "oldest",
+  frto: true,
+  tailLossProbe: true,
+  ecn: "accept",
+  slowStartAfterIdle: true,
   noDelay: false,
   connectionLimit: 65536,
   smallQueueBytes: 128 << 10,

@@ -16,12 +16,15 @@ import { type Duration, type Instant, MILLISECOND, NEVER } from "../base/time.ts
 import { IpProtocol } from "../wire/ip_header.ts";
 import { seqAdd, seqDiff, seqGt, seqLt } from "../wire/seq.ts";
 import { ACK, emitTcp, FIN, PSH, RST, SYN, tcpHeaderLength } from "../wire/tcp.ts";
+import { ecnFlags, ecnSynFlags, markEct } from "./ecn.ts";
 import { endBurst, isTooEarly, onDataSent, smallQueueLimit, stampSegment } from "./pacing.ts";
-import { EVER_RETRANSMITTED, LOST, RETRANSMITTED } from "./retransmit_queue.ts";
+import { LOST, RETRANSMITTED } from "./retransmit_queue.ts";
+import { markLost } from "./scoreboard.ts";
+import { RecoveryState, TcpState } from "./state.ts";
 import type { Tcb } from "./tcb.ts";
-import { TcpState } from "./state.ts";
 import type { Tcp } from "./tcp.ts";
 import { timestamp } from "./timestamps.ts";
+import { scheduleProbe } from "./tlp.ts";
 import { advertiseWindow } from "./window.ts";
 
 /** When new data for which there was no packet is tried again. */
@@ -29,13 +32,13 @@ const NO_PACKET_RETRY: Duration = MILLISECOND;
 
 /** Which counter a retransmission belongs to. */
 export enum RetransmitKind {
-  /** Fast retransmit. */
+  /** In fast recovery. */
   Fast,
-  /** Partial acknowledgment. */
-  PartialAck,
+  /** As a tail-loss probe. */
+  Probe,
   /** The timer ran out. */
   Timeout,
-  /** Slow start after a timeout. */
+  /** In the slow start after a timeout. */
   Loss,
 }
 
@@ -47,9 +50,10 @@ export function output(t: Tcb, now: Instant): void {
     case TcpState.CloseWait:
     case TcpState.Closing:
     case TcpState.LastAck:
-      if (t.lostBytes > t.retransmittedBytes) retransmitLost(t, now);
+      if (t.pendingBytes > 0 && !t.frtoNewData) retransmitLost(t, now);
       // New data waits until what is lost has been sent again.
-      if (t.lostBytes <= t.retransmittedBytes) sendData(t, now);
+      if (t.pendingBytes === 0 || t.frtoNewData) sendData(t, now);
+      t.frtoNewData = false;
       break;
     case TcpState.FinWait2:
     case TcpState.TimeWait:
@@ -84,21 +88,26 @@ export function sendWindowProbe(t: Tcb, now: Instant): void {
   sendSegment(t, ACK, seqAdd(t.sndUna, -1), 0, 0, now);
 }
 
-/**
- * Sends the oldest segment again, whatever the congestion window says: the retransmission that begins a recovery, or
- * follows a partial acknowledgment, is exempt (RFC 5681 section 3.2, RFC 6582 section 3.2).
- */
+/** Sends the oldest segment again, whatever the congestion window says. */
 export function retransmitHead(t: Tcb, kind: RetransmitKind, now: Instant): void {
   if (t.retransmitQueue.size === 0) return;
-  const flags = t.retransmitQueue.flags(0);
-  const length = seqDiff(t.retransmitQueue.end(0), t.retransmitQueue.seq(0));
-  if ((flags & LOST) === 0) {
-    t.lostBytes += length;
-  } else if ((flags & RETRANSMITTED) !== 0) {
-    t.retransmittedBytes -= length;
-  }
-  t.retransmitQueue.setFlags(0, (flags | LOST) & ~RETRANSMITTED);
+  markLost(t, 0, now);
   retransmit(t, 0, kind, now);
+}
+
+/**
+ * Sends a tail-loss probe: new data if there is some and the peer's window has room for it, else the last segment again
+ * (RFC 8985 section 7.3); it may exceed the congestion window.
+ *
+ * @returns false if nothing could be sent
+ */
+export function sendProbe(t: Tcb, now: Instant): boolean {
+  const length = Math.min(t.unsentBytes, t.mss);
+  if (length > 0 && !t.finSent && usableWindow(t) >= length) {
+    return sendNew(t, length, length === t.unsentBytes, false, now);
+  }
+  const last = t.retransmitQueue.size - 1;
+  return last >= 0 && retransmit(t, last, RetransmitKind.Probe, now);
 }
 
 /** Sends lost segments again in sequence order, as the congestion window allows. */
@@ -107,12 +116,17 @@ function retransmitLost(t: Tcb, now: Instant): void {
   for (let i = t.retransmitHint; i < queue.size; i++) {
     if ((queue.flags(i) & (LOST | RETRANSMITTED)) === LOST) {
       const inFlight = t.inFlightBytes;
-      if (inFlight > 0 && inFlight + seqDiff(queue.end(i), queue.seq(i)) > t.congestion.cwnd) {
+      // The one that begins a recovery is exempt (RFC 5681 section 3.2, RFC 9937 section 6).
+      const exempt = t.retransmitForced || inFlight === 0;
+      if (!exempt && inFlight + seqDiff(queue.end(i), queue.seq(i)) > t.cwnd) {
         t.cwndLimited = true;
         return;
       }
-      if (isHeldBack(t) || isTooEarly(t, now)) return;
-      if (!retransmit(t, i, RetransmitKind.Loss, now)) return;
+      if (!t.retransmitForced && isHeldBack(t)) return;
+      if (isTooEarly(t, now)) return;
+      const kind = t.recovery === RecoveryState.Loss ? RetransmitKind.Loss : RetransmitKind.Fast;
+      if (!retransmit(t, i, kind, now)) return;
+      t.retransmitForced = false;
     }
     t.retransmitHint = i + 1;
   }
@@ -128,18 +142,27 @@ function retransmit(t: Tcb, i: number, kind: RetransmitKind, now: Instant): bool
   const stamp = t.departAt;
   if (!sendSegment(t, fin ? ACK | FIN : ACK | PSH, seq, seqDiff(seq, t.sndUna), length, now)) {
     t.retransmitHint = Math.min(t.retransmitHint, i);
+    // Tried again when there may be a packet.
+    if (t.pendingBytes > 0) t.paceAt = now + NO_PACKET_RETRY;
     return false;
   }
-  queue.setFlags(i, queue.flags(i) | RETRANSMITTED | EVER_RETRANSMITTED);
-  queue.setDepartAt(i, stamp, t.rate);
-  t.retransmittedBytes += seqDiff(end, seq);
+  const bytes = seqDiff(end, seq);
+  const flags = queue.flags(i);
+  if ((flags & RETRANSMITTED) !== 0) t.retransmittedBytes -= bytes;
+  else if ((flags & LOST) !== 0) t.pendingBytes -= bytes;
+  t.retransmittedBytes += bytes;
+  queue.setRetransmitted(i, stamp, t.rate, t.inFlightBytes);
+  t.prr.out += bytes;
+  t.retransmitCount++;
+  if (t.retransmitAt === NEVER) t.retransmitAt = stamp;
+  t.undoRetransmits = Math.max(0, t.undoRetransmits) + 1;
   const c = t.counters;
   c.bytesRetransmitted += length;
   if (kind === RetransmitKind.Fast) c.fastRetransmits++;
-  else if (kind === RetransmitKind.PartialAck) c.partialAckRetransmits++;
+  else if (kind === RetransmitKind.Probe) c.probeRetransmits++;
   else if (kind === RetransmitKind.Timeout) c.timeoutRetransmits++;
   else c.lossRetransmits++;
-  if (t.rtoAt === NEVER) t.rtoAt = stamp + t.rtt.rto;
+  if (i === 0 || t.rtoAt === NEVER) t.rtoAt = stamp + t.rtt.rto;
   return true;
 }
 
@@ -165,7 +188,7 @@ function sendData(t: Tcb, now: Instant): void {
 function sendNewData(t: Tcb, now: Instant): void {
   const idle = now - t.lastSentAt;
   if (!t.hasOutstanding && t.sendRing.length > 0 && idle > t.rtt.rto) {
-    t.congestion.onIdle(now, idle, t.rtt.rto);
+    if (t.tcp.options.slowStartAfterIdle) t.congestion.onIdle(now, idle, t.rtt.rto);
   }
   t.cwndLimited = false;
   for (;;) {
@@ -186,7 +209,7 @@ function sendNewData(t: Tcb, now: Instant): void {
     if (length < t.mss && !fin && !t.noDelay && seqGt(t.sndSml, t.sndUna)) return; // Nagle, Minshall
     if (length === 0 && !fin) return;
     const inFlight = t.inFlightBytes;
-    if (inFlight > 0 && inFlight + length > t.congestion.cwnd) {
+    if (inFlight > 0 && inFlight + length > t.cwnd) {
       t.cwndLimited = true;
       return;
     }
@@ -223,7 +246,7 @@ function sendNew(t: Tcb, length: number, last: boolean, fin: boolean, now: Insta
   stampSegment(t, now);
   const stamp = t.departAt;
   if (!t.hasOutstanding) t.rate.startFlight(stamp);
-  if (!t.retransmitQueue.push(seq, end, stamp, t.rate)) {
+  if (!t.retransmitQueue.push(seq, end, stamp, t.rate, t.inFlightBytes + seqDiff(end, seq))) {
     t.tcp.network.release(p);
     return false;
   }
@@ -234,11 +257,13 @@ function sendNew(t: Tcb, length: number, last: boolean, fin: boolean, now: Insta
     t.sndFin = seqAdd(end, -1);
   }
   if (length > 0 && length < t.mss) t.sndSml = end;
-  sendSegment(t, flags, seq, seqDiff(seq, t.sndUna), length, now, p);
+  sendSegment(t, flags, seq, seqDiff(seq, t.sndUna), length, now, p, length > 0);
+  t.prr.out += length;
   t.counters.bytesSent += length;
   t.lastSentAt = now;
   t.persistAt = NEVER;
   if (t.rtoAt === NEVER) t.rtoAt = stamp + t.rtt.rto;
+  if (t.recovery <= RecoveryState.Cwr) scheduleProbe(t, now);
   t.congestion.onSent(now, length, t.inFlightBytes);
   return true;
 }
@@ -248,6 +273,7 @@ function sendNew(t: Tcb, length: number, last: boolean, fin: boolean, now: Insta
  *
  * @param offset where its data begins in the send ring
  * @param packet the packet to build it in, by default one of the pool
+ * @param isNewData it is data sent for the first time
  * @returns false if there was no packet to be had
  */
 function sendSegment(
@@ -258,6 +284,7 @@ function sendSegment(
   length: number,
   now: Instant,
   packet: Packet | null = null,
+  isNewData = false,
 ): boolean {
   const tcp = t.tcp;
   const p = packet ?? tcp.network.acquire();
@@ -268,10 +295,12 @@ function sendSegment(
   h.dstPort = t.remotePort;
   h.seq = seq;
   h.ack = (flags & ACK) !== 0 ? t.rcvNxt : 0;
+  const syn = (flags & SYN) !== 0;
   h.flags = flags;
+  if (syn) h.flags |= ecnSynFlags(t, (flags & ACK) !== 0);
+  else if ((flags & RST) === 0) h.flags |= ecnFlags(t, isNewData);
   h.urgent = 0;
   h.clearOptions();
-  const syn = (flags & SYN) !== 0;
   if (syn) {
     h.mss = t.localMss;
     h.sackPermitted = t.sackOn;
@@ -304,6 +333,7 @@ function sendSegment(
   const ip = tcp.ipHeader;
   ip.setAddresses(t.localAddress, t.remoteAddress);
   ip.setDefaults(IpProtocol.Tcp, p.length);
+  if (isNewData && t.ecnOn) markEct(ip);
   emitTcp(p.view, p.start, p.end, ip, h);
   p.departAt = t.pacing === "qdisc" ? 0 : t.departAt;
   p.flow = t.flow;

@@ -66,7 +66,7 @@ function isStamped(t: Tcb): boolean {
 /** Segments that share a stamp: about a millisecond's worth, at least two, at most half the window. */
 export function burstSegments(t: Tcb): number {
   const segments = Math.max(BURST_SEGMENTS, Math.floor(t.pacingRateBytesPerSec / 1024 / t.mss));
-  return Math.min(segments, Math.max(1, Math.floor(t.congestion.cwnd / t.mss / 2)));
+  return Math.min(segments, Math.max(1, Math.floor(t.cwnd / t.mss / 2)));
 }
 
 /** A segment is built: its departure stamp is set. */

@@ -10,6 +10,7 @@
  */
 
 import { type Instant, SECOND } from "../base/time.ts";
+import type { AckSample } from "./congestion/control.ts";
 import type { Tcb } from "./tcb.ts";
 
 /** State of the sampler of one connection. */
@@ -22,15 +23,21 @@ export class RateSampler {
   firstSentAt: Instant = 0;
   /** Until this much is delivered, samples are limited by the application; 0 if they are not. */
   appLimitedUntilBytes = 0;
+  /** Bytes lost so far. */
+  totalLostBytes = 0;
   /** The latest sample in bytes per second, or 0. */
   rateBytesPerSec = 0;
   /** The latest sample was limited by the application. */
   isAppLimited = false;
+  /** Bytes that the acknowledgment at hand delivers. */
+  newlyDeliveredBytes = 0;
   // The newest segment of the acknowledgment at hand.
   #priorBytes = -1;
   #priorAt: Instant = 0;
   #sendElapsed = 0;
   #wasAppLimited = false;
+  #txInFlightBytes = 0;
+  #priorLostBytes = 0;
 
   /** Nothing was in flight, and a segment departs at `departAt`: the flight begins. */
   startFlight(departAt: Instant): void {
@@ -38,9 +45,10 @@ export class RateSampler {
     this.deliveredAt = departAt;
   }
 
-  /** Segment `i` of the retransmit queue was acknowledged, for the first time. */
+  /** Segment `i` of the retransmit queue, or `bytes` of it, was acknowledged, selectively or not, for the first time. */
   onDelivered(t: Tcb, i: number, bytes: number): void {
     this.deliveredBytes += bytes;
+    this.newlyDeliveredBytes += bytes;
     const queue = t.retransmitQueue;
     const prior = queue.deliveredBytes(i);
     if (prior < this.#priorBytes) return;
@@ -48,21 +56,33 @@ export class RateSampler {
     this.#priorAt = queue.deliveredAt(i);
     this.#sendElapsed = queue.departAt(i) - queue.firstSentAt(i);
     this.#wasAppLimited = queue.isAppLimited(i);
+    this.#txInFlightBytes = queue.inFlightBytes(i);
+    this.#priorLostBytes = queue.totalLostBytes(i);
     this.firstSentAt = queue.departAt(i);
   }
 
-  /** All of an acknowledgment was seen: takes the sample. */
-  onAckDone(t: Tcb, now: Instant): void {
+  /** All of an acknowledgment was seen: takes the sample, and tells it to the congestion control by `sample`. */
+  onAckDone(t: Tcb, sample: AckSample, now: Instant): void {
+    sample.deliveredBytes = this.newlyDeliveredBytes;
+    sample.totalDeliveredBytes = this.deliveredBytes;
+    sample.totalLostBytes = this.totalLostBytes;
+    sample.priorDeliveredBytes = this.#priorBytes;
+    sample.deliveryRateBytesPerSec = 0;
+    sample.isAppLimited = this.#wasAppLimited;
+    sample.txInFlightBytes = this.#txInFlightBytes;
+    sample.sampleLostBytes = this.totalLostBytes - this.#priorLostBytes;
+    this.newlyDeliveredBytes = 0;
+    if (this.appLimitedUntilBytes !== 0 && this.deliveredBytes > this.appLimitedUntilBytes) {
+      this.appLimitedUntilBytes = 0;
+    }
     if (this.#priorBytes < 0) return;
     const delivered = this.deliveredBytes - this.#priorBytes;
     const interval = Math.max(this.#sendElapsed, now - this.#priorAt);
     this.#priorBytes = -1;
     this.deliveredAt = now;
-    if (this.appLimitedUntilBytes !== 0 && this.deliveredBytes > this.appLimitedUntilBytes) {
-      this.appLimitedUntilBytes = 0;
-    }
     if (interval < t.rtt.minRtt || interval <= 0) return;
     const rate = delivered / interval * SECOND;
+    sample.deliveryRateBytesPerSec = rate;
     if (this.#wasAppLimited && rate < this.rateBytesPerSec) return;
     this.rateBytesPerSec = rate;
     this.isAppLimited = this.#wasAppLimited;

@@ -1,44 +1,40 @@
 /**
- * Loss recovery: fast retransmit of the oldest segment and NewReno (RFC 5681, RFC 6582), and the retransmission timeout.
+ * Loss recovery: the states of a sender between the first sign of trouble and its end.
  *
- * Each duplicate acknowledgment says that a segment has left the network. It is counted out of the bytes in flight
- * instead of inflating the congestion window, which comes to the same (RFC 6582 section 3.2 steps 2 to 5) and also sends
- * a new segment on each of the first two (limited transmit, RFC 3042). The third begins a recovery: one reduction of the
- * window and one segment, the oldest, sent again. A partial acknowledgment sends the next hole again; nothing else is
- * repeated.
+ * ```text
+ *             something missing              loss found                all acknowledged
+ *   Open ───────────────────────► Disorder ────────────► Recovery ─────────────────────► Open
+ *     │  ECN echo                                                                          ▲
+ *     ├───────────► Cwr ───────────────────────────────────────────────────────────────────┤
+ *     └ retransmission timeout ─► Loss ────────────────────────────────────────────────────┘
+ * ```
  *
- * A timeout marks everything outstanding as lost and sends the oldest segment again; the rest follows as slow start
- * allows. SND.NXT never goes back.
+ * With SACK, loss is found by RACK (rack.ts). Without, the third duplicate acknowledgment finds the oldest segment lost and
+ * each partial acknowledgment the next hole (RFC 5681, RFC 6582). One reduction an episode. In Recovery and Cwr the window is
+ * PRR's (prr.ts), unless the congestion control sees to that itself. The retransmission that begins a recovery leaves
+ * whatever the window says.
  *
- * The sender does not look at SACK blocks yet.
+ * A timeout marks lost what is overdue and not what has just been sent; the oldest segment is sent again. Before anything
+ * else is, F-RTO (RFC 5682) sends new data and looks whether acknowledgments of the old arrive. SND.NXT never goes back.
  *
  * @module
  */
 
-import type { Instant } from "../base/time.ts";
-import { seqAdd, seqDiff, seqGt, seqLe, seqLt } from "../wire/seq.ts";
+import { type Instant, MILLISECOND, NEVER } from "../base/time.ts";
+import { seqAdd, seqDiff, seqGe, seqGt, seqLt } from "../wire/seq.ts";
+import type { AckFacts } from "./ack_facts.ts";
 import { CongestionSignal } from "./congestion/control.ts";
 import { retransmitHead, RetransmitKind } from "./output.ts";
 import { updatePacingRate } from "./pacing.ts";
-import { LOST, RETRANSMITTED } from "./retransmit_queue.ts";
-import { RecoveryState, type Tcb } from "./tcb.ts";
+import { DUP_THRESH, rackDetectLoss, rackRemaining } from "./rack.ts";
+import { LOST, RETRANSMITTED, SACKED } from "./retransmit_queue.ts";
+import { forgetSacks, markLost } from "./scoreboard.ts";
+import { RecoveryState } from "./state.ts";
+import type { Tcb } from "./tcb.ts";
+import { isOriginalAcked, mayUndo, startUndo, undoReduction } from "./undo.ts";
 
-/** Duplicate acknowledgments that make a loss (RFC 5681 section 3.2). */
-export const DUP_THRESH = 3;
-
-/** A duplicate acknowledgment has come. */
-export function onDupAck(t: Tcb, now: Instant): void {
-  t.counters.dupAcksIn++;
-  if (t.dupAcks < 1 << 30) t.dupAcks++;
-  if (t.recovery !== RecoveryState.Open || t.dupAcks !== DUP_THRESH) return;
-  // RFC 6582 section 3.2 step 1: duplicates of what was sent before the last episode ended begin nothing.
-  if (!seqGt(t.sndUna, t.recover)) return;
-  signalCongestion(t, CongestionSignal.Loss, now);
-  t.recovery = RecoveryState.Recovery;
-  t.recover = t.sndNxt;
-  updatePacingRate(t);
-  retransmitHead(t, RetransmitKind.Fast, now);
-}
+/** How soon a receiver that dropped what it had acknowledged selectively is treated as after a timeout; as Linux. */
+const RENEGING_DELAY_MIN = 10 * MILLISECOND;
 
 /**
  * Tells the congestion control. FlightSize does not count what limited transmit has sent beyond the congestion window
@@ -49,63 +45,290 @@ export function signalCongestion(t: Tcb, signal: CongestionSignal, now: Instant)
   sample.now = now;
   sample.priorInFlightBytes = Math.min(seqDiff(t.sndNxt, t.sndUna), t.congestion.cwnd);
   sample.inFlightBytes = t.inFlightBytes;
+  sample.sndUna = t.sndUna;
+  sample.sndNxt = t.sndNxt;
+  sample.minRtt = t.rtt.minRtt;
+  sample.srtt = t.rtt.srtt;
+  sample.hasSack = t.sackOn;
+  sample.totalDeliveredBytes = t.rate.deliveredBytes;
+  sample.totalLostBytes = t.rate.totalLostBytes;
+  sample.isInRecovery = signal !== CongestionSignal.Ecn;
   t.congestion.onCongestion(signal, sample);
+  t.noticedWhy = t.congestion.why;
 }
 
-/**
- * New data was acknowledged: SND.UNA has moved, the records are gone, and `t.tcp.sample` holds the facts.
- *
- * @param segments how many segments it acknowledged
- */
-export function onNewAck(t: Tcb, segments: number, now: Instant): void {
-  const sample = t.tcp.sample;
-  const pastRecover = seqLe(t.recover, t.sndUna);
-  // Kept within reach, so that the comparison means something however much is sent without loss.
-  if (seqLt(t.recover, t.sndUna)) t.recover = seqAdd(t.sndUna, -1);
-  switch (t.recovery) {
-    case RecoveryState.Open:
+/** One acknowledgment: SND.UNA and the scoreboard have been brought up to date. */
+export function recoveryInput(t: Tcb, f: AckFacts): void {
+  const now = f.now;
+  if (f.hasEce) t.undoActive = false; // RFC 3168 section 6.1.2: the reduction was called for
+  if (f.isReneged) {
+    t.rtoAt = Math.min(t.rtoAt, now + Math.max(t.rtt.srtt / 16, RENEGING_DELAY_MIN));
+    return;
+  }
+  if (seqGe(t.sndUna, t.recover)) {
+    if (t.recovery === RecoveryState.Cwr) {
+      // Held until something sent after the reduction is acknowledged.
+      if (t.sndUna !== t.recover) endEpisode(t, now, "window reduced");
+    } else if (t.recovery === RecoveryState.Recovery) {
       t.dupAcks = 0;
-      t.congestion.onAck(sample);
-      return;
+      if (mayUndo(t)) {
+        undoReduction(t, false, now, "the retransmissions were not needed");
+        endEpisode(t, now, "");
+      } else {
+        endEpisode(t, now, "recovered");
+      }
+    }
+  }
+  switch (t.recovery) {
     case RecoveryState.Recovery:
-      if (pastRecover) {
-        t.dupAcks = 0;
-        t.recovery = RecoveryState.Open;
-        sample.inFlightBytes = t.inFlightBytes;
-        t.congestion.onRecovered(sample);
+      inRecovery(t, f);
+      break;
+    case RecoveryState.Loss:
+      inLoss(t, f);
+      break;
+    default:
+      if (!t.sackOn) countDuplicates(t, f);
+      if (t.recovery !== RecoveryState.Cwr) undoByDsack(t, now);
+      identifyLoss(t, f);
+      if (t.pendingBytes > 0) enterRecovery(t, f);
+      else if (f.hasEce && t.recovery < RecoveryState.Cwr) enterCwr(t, now, "the peer echoes congestion");
+      else if (t.recovery !== RecoveryState.Cwr) {
+        t.recovery = isOrderly(t) ? RecoveryState.Open : RecoveryState.Disorder;
+      }
+  }
+  // Kept within reach, so that the comparison means something however much is sent without loss.
+  if (t.recovery <= RecoveryState.Disorder && seqLt(t.recover, t.sndUna)) t.recover = seqAdd(t.sndUna, -1);
+}
+
+/** Nothing is missing, and no retransmission is being watched. */
+function isOrderly(t: Tcb): boolean {
+  return t.sackedSegments === 0 && t.dupAcks === 0 && t.lostBytes === 0 && t.retransmittedBytes === 0;
+}
+
+function inRecovery(t: Tcb, f: AckFacts): void {
+  const now = f.now;
+  if (f.ackedBytes > 0) {
+    // A partial acknowledgment by an original: what else is marked lost is late too (RFC 4015).
+    if (t.undoActive && isOriginalAcked(t)) {
+      if (t.retransmittedBytes > 0) {
+        if (!t.sackOn) countDuplicates(t, f);
         return;
       }
-      // Partial acknowledgment: the hole is filled, and the segments behind it that had arrived are acknowledged too.
-      t.dupAcks = Math.max(0, t.dupAcks - Math.max(0, segments - 1));
-      retransmitHead(t, RetransmitKind.PartialAck, now);
+      undoReduction(t, true, now, "a late original was acknowledged");
+      endEpisode(t, now, "");
       return;
-    case RecoveryState.Loss:
-      t.dupAcks = 0;
-      if (pastRecover) t.recovery = RecoveryState.Open;
-      t.congestion.onAck(sample);
-      return;
+    }
   }
+  if (!t.sackOn) countDuplicates(t, f);
+  if (undoByDsack(t, now)) {
+    endEpisode(t, now, "");
+    return;
+  }
+  identifyLoss(t, f);
+}
+
+/** Every retransmission was reported as a duplicate (RFC 3708 section 3). */
+function undoByDsack(t: Tcb, now: Instant): boolean {
+  if (!t.undoActive || t.undoRetransmits !== 0) return false;
+  undoReduction(t, false, now, "every retransmission was a duplicate");
+  return true;
+}
+
+/** After a timeout: F-RTO, and slow start through what is lost. */
+function inLoss(t: Tcb, f: AckFacts): void {
+  const now = f.now;
+  const advanced = f.ackedBytes > 0;
+  const recovered = seqGe(t.sndUna, t.recover);
+  if (advanced && mayUndo(t)) return undoTimeout(t, now, "the timeout was spurious: a late original was acknowledged");
+  if (t.frto) {
+    // RFC 5682 section 3.1 step 3 b
+    if (f.hasOriginal) return undoTimeout(t, now, "the timeout was spurious: F-RTO");
+    if (seqGt(t.sndNxt, t.recover)) {
+      if (f.hasNewSack || f.isDuplicate) t.frto = false; // step 3 a: the loss is real
+    } else if (advanced && !recovered) {
+      // Step 2 b: new data instead of retransmissions, if there is any that may be sent.
+      t.recover = t.sndNxt;
+      if (t.unsentBytes > 0 && t.sndWnd > seqDiff(t.sndNxt, t.sndUna)) {
+        t.frtoNewData = true;
+        return;
+      }
+      t.frto = false;
+    }
+  }
+  if (recovered) {
+    t.dupAcks = 0;
+    if (mayUndo(t)) undoReduction(t, false, now, "the retransmissions were not needed");
+    endEpisode(t, now, "recovered from the timeout");
+    return;
+  }
+  if (!t.sackOn) {
+    if (advanced || seqGt(t.sndNxt, t.recover)) countDuplicates(t, f);
+  }
+  identifyLoss(t, f);
+}
+
+function undoTimeout(t: Tcb, now: Instant, why: string): void {
+  t.counters.spuriousTimeouts++;
+  undoReduction(t, true, now, why);
+  t.frto = false;
+  t.dupAcks = 0;
+  endEpisode(t, now, "");
+}
+
+/** Without SACK: duplicates count as segments that arrived, a partial acknowledgment takes back those that it covers. */
+function countDuplicates(t: Tcb, f: AckFacts): void {
+  if (f.ackedBytes > 0) {
+    t.dupAcks = t.recovery === RecoveryState.Recovery ? Math.max(0, t.dupAcks - Math.max(0, f.ackedSegments - 1)) : 0;
+  } else if (f.isDuplicate && t.dupAcks < 1 << 30) {
+    t.dupAcks++;
+  }
+}
+
+function identifyLoss(t: Tcb, f: AckFacts): void {
+  if (t.sackOn) {
+    if (t.rack.advanced) {
+      t.rack.advanced = false;
+      rackDetectLoss(t, f.now);
+    }
+    return;
+  }
+  if (t.retransmitQueue.size === 0) return;
+  if (t.recovery === RecoveryState.Recovery) {
+    if (f.ackedBytes === 0) return;
+    // RFC 6582 section 3.2 step 3: the next hole, at once.
+    markLost(t, 0, f.now);
+    t.retransmitForced = true;
+  } else if (t.recovery < RecoveryState.Recovery && t.dupAcks >= DUP_THRESH && seqGt(t.sndUna, t.recover)) {
+    // RFC 6582 section 3.2 step 1: duplicates of what was sent before the last episode ended begin nothing.
+    markLost(t, 0, f.now);
+  }
+}
+
+/** Loss was found: fast recovery begins. */
+function enterRecovery(t: Tcb, f: AckFacts): void {
+  if (t.tcp.options.fastRetransmit === "whole-buffer") markAllLost(t, f.now);
+  // RFC 9937 section 6: outstanding before this acknowledgment, without what was selectively acknowledged before it.
+  const recoverFs = seqDiff(t.sndNxt, f.priorUna) - f.priorSackedBytes;
+  beginReduction(t, CongestionSignal.Loss, recoverFs, f.now);
+  t.recovery = RecoveryState.Recovery;
+  t.counters.recoveries++;
+  t.retransmitForced = true;
+  t.note(f.now, "loss found");
+}
+
+/** The experiment of resending the whole buffer: nothing is believed to have arrived. */
+function markAllLost(t: Tcb, now: Instant): void {
+  forgetSacks(t);
+  for (let i = 0; i < t.retransmitQueue.size; i++) markLost(t, i, now);
+}
+
+/** The window goes down once, without retransmissions (RFC 3168 section 6.1.2). */
+export function enterCwr(t: Tcb, now: Instant, why: string): void {
+  beginReduction(t, CongestionSignal.Ecn, t.inFlightBytes, now);
+  t.undoActive = false;
+  t.recovery = RecoveryState.Cwr;
+  t.note(now, why);
+}
+
+/** A tail-loss probe repaired a loss: the window goes down at once (RFC 8985 section 7.4.2). */
+export function reduceOnce(t: Tcb, now: Instant, why: string): void {
+  signalCongestion(t, CongestionSignal.Loss, now);
+  t.undoActive = false;
+  t.ecnSendCwr = t.ecnOn;
+  updatePacingRate(t);
+  t.note(now, why);
+}
+
+function beginReduction(t: Tcb, signal: CongestionSignal, recoverFs: number, now: Instant): void {
+  startUndo(t);
+  t.recover = t.sndNxt;
+  t.tlpActive = false;
+  t.probeAt = NEVER;
+  signalCongestion(t, signal, now);
+  t.prr.start(recoverFs);
+  t.ecnSendCwr = t.ecnOn;
+  updatePacingRate(t);
+}
+
+function endEpisode(t: Tcb, now: Instant, why: string): void {
+  const was = t.recovery;
+  t.recovery = isOrderly(t) ? RecoveryState.Open : RecoveryState.Disorder;
+  t.frto = false;
+  t.frtoNewData = false;
+  t.retransmitForced = false;
+  if (was >= RecoveryState.Recovery) {
+    t.rack.onRecovered();
+    const sample = t.tcp.sample;
+    sample.now = now;
+    sample.inFlightBytes = t.inFlightBytes;
+    t.congestion.onRecovered(sample);
+  }
+  updatePacingRate(t);
+  if (why !== "") t.note(now, why);
+}
+
+/** The reordering timer ran out: what was only late is lost by now (RFC 8985 section 6.3). */
+export function onReorderTimeout(t: Tcb, now: Instant): void {
+  t.reorderAt = NEVER;
+  if (!t.hasOutstanding) return;
+  const f = t.tcp.facts;
+  f.reset(now, t.sndUna);
+  f.priorSackedBytes = t.sackedBytes;
+  f.priorLostBytes = t.lostBytes;
+  if (!rackDetectLoss(t, now)) return;
+  const starts = t.recovery < RecoveryState.Recovery;
+  if (starts) enterRecovery(t, f);
+  if (t.recovery === RecoveryState.Recovery) t.prr.update(t, starts ? t.mss : 0, false);
+  if (t.congestion.ownsRecovery) {
+    const sample = t.tcp.sample;
+    sample.now = now;
+    sample.ackedBytes = 0;
+    sample.deliveredBytes = 0;
+    sample.deliveryRateBytesPerSec = 0;
+    sample.priorDeliveredBytes = -1;
+    sample.rtt = -1;
+    sample.lostBytes = Math.max(0, t.lostBytes - f.priorLostBytes);
+    sample.inFlightBytes = t.inFlightBytes;
+    sample.totalLostBytes = t.rate.totalLostBytes;
+    sample.isInRecovery = true;
+    t.congestion.onAck(sample);
+  }
+  t.tcp.makeReady(t);
 }
 
 /** The retransmission timer ran out on data (RFC 6298 section 5, RFC 5681 section 3.1). */
 export function onRetransmissionTimeout(t: Tcb, now: Instant): void {
+  const queue = t.retransmitQueue;
+  const isNew = t.recovery < RecoveryState.Recovery;
   // RFC 5681 section 3.1: ssthresh is lowered once for a segment, not for each further timeout of it.
   const again = t.recovery === RecoveryState.Loss && t.retries > 1;
-  signalCongestion(t, again ? CongestionSignal.TimeoutAgain : CongestionSignal.Timeout, now);
-  t.recover = t.sndNxt;
-  t.recovery = RecoveryState.Loss;
+  if (!again) startUndo(t);
+  // A receiver that has acknowledged the head selectively and not cumulatively has dropped it (RFC 2018 section 8).
+  const reneged = (queue.flags(0) & SACKED) !== 0;
+  if (reneged) forgetSacks(t);
   t.dupAcks = 0;
-  const queue = t.retransmitQueue;
-  t.lostBytes = 0;
-  t.retransmittedBytes = 0;
-  t.retransmitHint = 0;
   for (let i = 0; i < queue.size; i++) {
-    queue.setFlags(i, (queue.flags(i) | LOST) & ~RETRANSMITTED);
-    t.lostBytes += seqDiff(queue.end(i), queue.seq(i));
+    const inFlight = (queue.flags(i) & (LOST | RETRANSMITTED)) !== LOST;
+    // RFC 8985 section 6.3: what was sent less than a round trip ago may well arrive.
+    if (i > 0 && t.sackOn && !reneged && inFlight && rackRemaining(t, i, 0, now) > 0) continue;
+    markLost(t, i, now);
   }
+  markLost(t, 0, now);
+  t.retransmitHint = 0;
+  t.recovery = RecoveryState.Loss;
+  t.recover = t.sndNxt;
+  t.reorderAt = NEVER;
+  t.probeAt = NEVER;
+  t.tlpActive = false;
+  t.frto = t.tcp.options.frto && (isNew || t.retries > 1);
+  t.frtoNewData = false;
+  t.retransmitForced = false;
+  t.ecnSendCwr = t.ecnOn;
+  signalCongestion(t, again ? CongestionSignal.TimeoutAgain : CongestionSignal.Timeout, now);
   t.counters.timeouts++;
   t.rtt.timedOut();
   updatePacingRate(t);
+  t.note(now, reneged ? "timeout: the receiver dropped what it had" : again ? "timeout again" : "timeout");
   retransmitHead(t, RetransmitKind.Timeout, now);
   t.rtoAt = Math.max(now, t.departAt) + t.rtt.rto;
 }

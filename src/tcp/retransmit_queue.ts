@@ -1,9 +1,13 @@
 /**
  * What was sent and is not acknowledged yet: one record a segment, oldest first.
  *
- * The records (sequence range, departure stamp, flags, and what the rate sampler wants to know) lie in one typed array that is taken when the first segment is
- * sent and doubles up to a bound. Arrays of the first size are used again by later connections: making one costs more
- * than a whole handshake. Bytes themselves stay in the send buffer; a record only says which.
+ * The records (sequence range, departure stamp, flags, and what the rate sampler wants to know) lie in one typed array
+ * that is taken when the first segment is sent and doubles up to a bound. Arrays of the first size are used again by later
+ * connections: making one costs more than a whole handshake. Bytes themselves stay in the send buffer; a record only says
+ * which.
+ *
+ * The segments of which a copy is in flight also form a list in the order in which they departed, as RACK asks for: what is
+ * lost or selectively acknowledged is not in it. So finding what is overdue looks at no segment twice.
  *
  * Always holds: records do not overlap and are in sequence order without gaps, from SND.UNA to SND.NXT.
  *
@@ -11,6 +15,7 @@
  */
 
 import type { Instant } from "../base/time.ts";
+import { seqLe } from "../wire/seq.ts";
 
 /** The segment is believed lost. */
 export const LOST = 1;
@@ -18,8 +23,23 @@ export const LOST = 1;
 export const RETRANSMITTED = 2;
 /** The segment was sent more than once at some time (Karn: no RTT sample). */
 export const EVER_RETRANSMITTED = 4;
+/** The segment was selectively acknowledged. */
+export const SACKED = 8;
+/** The application limited the sender when the segment was sent. */
+export const APP_LIMITED = 16;
 
-const STRIDE = 8;
+const STRIDE = 11;
+const SEQ = 0;
+const END = 1;
+const DEPART_AT = 2;
+const FLAGS = 3;
+const DELIVERED = 4;
+const DELIVERED_AT = 5;
+const FIRST_SENT_AT = 6;
+const IN_FLIGHT = 7;
+const TOTAL_LOST = 8;
+const EARLIER = 9;
+const LATER = 10;
 const FIRST_CAPACITY = 32;
 
 /** The most segments in flight of one connection. */
@@ -35,6 +55,8 @@ export interface RateState {
   readonly firstSentAt: Instant;
   /** Not 0 while the application limits the sender. */
   readonly appLimitedUntilBytes: number;
+  /** Bytes lost so far. */
+  readonly totalLostBytes: number;
 }
 
 /** Arrays of the first size that no connection uses; a bounded number is kept. */
@@ -47,6 +69,9 @@ export class RetransmitQueue {
   #mask = 0;
   #head = 0;
   #size = 0;
+  /** Slots of the segments in flight that departed first and last, or −1. */
+  #earliest = -1;
+  #latest = -1;
 
   /** Number of segments. */
   get size(): number {
@@ -54,24 +79,21 @@ export class RetransmitQueue {
   }
 
   /**
-   * Adds the segment `[seq, end)`, sent with departure stamp `departAt` when the rate sampler stood as `rate` says; false
-   * when the bound is reached.
+   * Adds the segment `[seq, end)`, sent with departure stamp `departAt` when the rate sampler stood as `rate` says and
+   * `inFlightBytes` were in flight with it; false when the bound is reached.
    */
-  push(seq: number, end: number, departAt: Instant, rate: RateState): boolean {
+  push(seq: number, end: number, departAt: Instant, rate: RateState, inFlightBytes = 0): boolean {
     if (this.#cells === null || this.#size > this.#mask) {
       if (this.#size >= RETRANSMIT_QUEUE_LIMIT) return false;
       this.#grow();
     }
-    const at = ((this.#head + this.#size++) & this.#mask) * STRIDE;
+    const slot = (this.#head + this.#size++) & this.#mask;
+    const at = slot * STRIDE;
     const cells = this.#cells!;
-    cells[at] = seq;
-    cells[at + 1] = end;
-    cells[at + 2] = departAt;
-    cells[at + 3] = 0;
-    cells[at + 4] = rate.deliveredBytes;
-    cells[at + 5] = rate.deliveredAt;
-    cells[at + 6] = rate.firstSentAt;
-    cells[at + 7] = rate.appLimitedUntilBytes;
+    cells[at + SEQ] = seq;
+    cells[at + END] = end;
+    cells[at + FLAGS] = 0;
+    this.#sent(slot, departAt, rate, inFlightBytes);
     return true;
   }
 
@@ -82,53 +104,110 @@ export class RetransmitQueue {
 
   /** One past the last sequence number of segment `i`. */
   end(i: number): number {
-    return this.#cells![this.#at(i) + 1]! | 0;
+    return this.#cells![this.#at(i) + END]! | 0;
   }
 
   /** Departure stamp of the latest copy of segment `i`. */
   departAt(i: number): Instant {
-    return this.#cells![this.#at(i) + 2]!;
+    return this.#cells![this.#at(i) + DEPART_AT]!;
   }
 
   /** Flags of segment `i`. */
   flags(i: number): number {
-    return this.#cells![this.#at(i) + 3]! | 0;
+    return this.#cells![this.#at(i) + FLAGS]! | 0;
   }
 
   /** Bytes that had been delivered when segment `i` was sent. */
   deliveredBytes(i: number): number {
-    return this.#cells![this.#at(i) + 4]!;
+    return this.#cells![this.#at(i) + DELIVERED]!;
   }
 
   /** When that was so. */
   deliveredAt(i: number): Instant {
-    return this.#cells![this.#at(i) + 5]!;
+    return this.#cells![this.#at(i) + DELIVERED_AT]!;
   }
 
   /** Departure of the first segment of the flight of segment `i`. */
   firstSentAt(i: number): Instant {
-    return this.#cells![this.#at(i) + 6]!;
+    return this.#cells![this.#at(i) + FIRST_SENT_AT]!;
+  }
+
+  /** Bytes in flight when segment `i` was sent, itself included. */
+  inFlightBytes(i: number): number {
+    return this.#cells![this.#at(i) + IN_FLIGHT]!;
+  }
+
+  /** Bytes that had been lost when segment `i` was sent. */
+  totalLostBytes(i: number): number {
+    return this.#cells![this.#at(i) + TOTAL_LOST]!;
   }
 
   /** True if the sender was limited by the application when it sent segment `i`. */
   isAppLimited(i: number): boolean {
-    return this.#cells![this.#at(i) + 7]! !== 0;
+    return (this.flags(i) & APP_LIMITED) !== 0;
   }
 
-  /** Replaces the flags of segment `i`. */
+  /** Replaces the flags of segment `i`. A segment of which no copy is in flight leaves the list of departures. */
   setFlags(i: number, flags: number): void {
-    this.#cells![this.#at(i) + 3] = flags;
+    const slot = (this.#head + i) & this.#mask;
+    this.#cells![slot * STRIDE + FLAGS] = flags;
+    if ((flags & SACKED) !== 0 || (flags & (LOST | RETRANSMITTED)) === LOST) this.#unlink(slot);
   }
 
   /** Notes that segment `i` was sent again, to depart at `departAt`. */
-  setDepartAt(i: number, departAt: Instant, rate: RateState): void {
-    const at = this.#at(i);
+  setRetransmitted(i: number, departAt: Instant, rate: RateState, inFlightBytes = 0): void {
+    const slot = (this.#head + i) & this.#mask;
+    this.#cells![slot * STRIDE + FLAGS]! |= RETRANSMITTED | EVER_RETRANSMITTED;
+    this.#unlink(slot);
+    this.#sent(slot, departAt, rate, inFlightBytes);
+  }
+
+  /** Index of the segment in flight that departed first, or −1. */
+  earliest(): number {
+    return this.#earliest < 0 ? -1 : (this.#earliest - this.#head) & this.#mask;
+  }
+
+  /** Index of the segment in flight that departed next after segment `i`, which is in flight; or −1. */
+  departedAfter(i: number): number {
+    const slot = this.#cells![this.#at(i) + LATER]!;
+    return slot < 0 ? -1 : (slot - this.#head) & this.#mask;
+  }
+
+  /**
+   * Puts segment `i`, of which a copy is in flight after all, into the list of departures by its stamp.
+   *
+   * @param near a segment in the list that may stand just before it, or −1
+   */
+  relink(i: number, near = -1): void {
+    const slot = (this.#head + i) & this.#mask;
+    this.#unlink(slot);
     const cells = this.#cells!;
-    cells[at + 2] = departAt;
-    cells[at + 4] = rate.deliveredBytes;
-    cells[at + 5] = rate.deliveredAt;
-    cells[at + 6] = rate.firstSentAt;
-    cells[at + 7] = rate.appLimitedUntilBytes;
+    const departAt = cells[slot * STRIDE + DEPART_AT]!;
+    let before = -1;
+    if (near >= 0 && this.departAt(near) <= departAt) before = (this.#head + near) & this.#mask;
+    let after = before < 0 ? this.#earliest : cells[before * STRIDE + LATER]!;
+    while (after >= 0 && cells[after * STRIDE + DEPART_AT]! <= departAt) {
+      before = after;
+      after = cells[after * STRIDE + LATER]!;
+    }
+    cells[slot * STRIDE + EARLIER] = before;
+    cells[slot * STRIDE + LATER] = after;
+    if (before < 0) this.#earliest = slot;
+    else cells[before * STRIDE + LATER] = slot;
+    if (after < 0) this.#latest = slot;
+    else cells[after * STRIDE + EARLIER] = slot;
+  }
+
+  /** Index of the segment that holds `seq`: the first whose end lies beyond it; `size` if there is none. */
+  find(seq: number): number {
+    let low = 0;
+    let high = this.#size;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (seqLe(this.end(middle), seq)) low = middle + 1;
+      else high = middle;
+    }
+    return low;
   }
 
   /** Cuts off what comes before `seq` in the oldest segment. */
@@ -138,8 +217,37 @@ export class RetransmitQueue {
 
   /** Removes the oldest segment. */
   shift(): void {
+    this.#unlink(this.#head);
     this.#head = (this.#head + 1) & this.#mask;
     this.#size--;
+  }
+
+  /** Cuts every segment of more than `mssBytes` into pieces; returns the first index cut, or `size` if there is none. */
+  split(mssBytes: number): number {
+    let total = 0;
+    for (let i = 0; i < this.#size; i++) total += this.#pieces(i, mssBytes);
+    while (total > this.#mask + 1) this.#grow();
+    let first = this.#size;
+    // From the back, so that nothing is overwritten that has not moved yet.
+    let to = total;
+    for (let i = this.#size - 1; i >= 0; i--) {
+      const pieces = this.#pieces(i, mssBytes);
+      to -= pieces;
+      if (to !== i) this.#move((this.#head + i) & this.#mask, (this.#head + to) & this.#mask);
+      if (pieces === 1) continue;
+      first = to;
+      for (let k = pieces - 1; k > 0; k--) {
+        this.#copy((this.#head + to) & this.#mask, (this.#head + to + k) & this.#mask);
+      }
+      const seq = this.seq(to);
+      for (let k = 0; k < pieces; k++) {
+        const at = this.#at(to + k);
+        this.#cells![at + SEQ] = (seq + k * mssBytes) | 0;
+        if (k < pieces - 1) this.#cells![at + END] = (seq + (k + 1) * mssBytes) | 0;
+      }
+    }
+    this.#size = total;
+    return first;
   }
 
   /** Removes all segments and gives the memory back. */
@@ -150,20 +258,94 @@ export class RetransmitQueue {
     this.#mask = 0;
     this.#head = 0;
     this.#size = 0;
+    this.#earliest = -1;
+    this.#latest = -1;
   }
 
   #at(i: number): number {
     return ((this.#head + i) & this.#mask) * STRIDE;
   }
 
+  /** A copy departs: fills in what belongs to it and appends it to the list of departures. */
+  #sent(slot: number, departAt: Instant, rate: RateState, inFlightBytes: number): void {
+    const at = slot * STRIDE;
+    const cells = this.#cells!;
+    cells[at + DEPART_AT] = departAt;
+    cells[at + DELIVERED] = rate.deliveredBytes;
+    cells[at + DELIVERED_AT] = rate.deliveredAt;
+    cells[at + FIRST_SENT_AT] = rate.firstSentAt;
+    cells[at + IN_FLIGHT] = inFlightBytes;
+    cells[at + TOTAL_LOST] = rate.totalLostBytes;
+    const flags = cells[at + FLAGS]! & ~APP_LIMITED;
+    cells[at + FLAGS] = rate.appLimitedUntilBytes !== 0 ? flags | APP_LIMITED : flags;
+    cells[at + EARLIER] = this.#latest;
+    cells[at + LATER] = -1;
+    if (this.#latest < 0) this.#earliest = slot;
+    else cells[this.#latest * STRIDE + LATER] = slot;
+    this.#latest = slot;
+  }
+
+  #unlink(slot: number): void {
+    const cells = this.#cells!;
+    const at = slot * STRIDE;
+    const earlier = cells[at + EARLIER]!;
+    const later = cells[at + LATER]!;
+    if (earlier < 0 && this.#earliest !== slot) return; // not in the list
+    if (earlier < 0) this.#earliest = later;
+    else cells[earlier * STRIDE + LATER] = later;
+    if (later < 0) this.#latest = earlier;
+    else cells[later * STRIDE + EARLIER] = earlier;
+    cells[at + EARLIER] = -1;
+    cells[at + LATER] = -1;
+  }
+
+  #pieces(i: number, mssBytes: number): number {
+    return Math.max(1, Math.ceil(((this.end(i) - this.seq(i)) | 0) / mssBytes));
+  }
+
+  /** Makes slot `to` a copy of slot `from`; in the list of departures it follows at once. */
+  #copy(from: number, to: number): void {
+    const cells = this.#cells!;
+    cells.copyWithin(to * STRIDE, from * STRIDE, (from + 1) * STRIDE);
+    cells[to * STRIDE + EARLIER] = -1;
+    cells[to * STRIDE + LATER] = -1;
+    const linked = cells[from * STRIDE + EARLIER]! >= 0 || this.#earliest === from;
+    if (!linked) return;
+    const later = cells[from * STRIDE + LATER]!;
+    cells[to * STRIDE + EARLIER] = from;
+    cells[to * STRIDE + LATER] = later;
+    cells[from * STRIDE + LATER] = to;
+    if (later < 0) this.#latest = to;
+    else cells[later * STRIDE + EARLIER] = to;
+  }
+
+  #move(from: number, to: number): void {
+    const cells = this.#cells!;
+    cells.copyWithin(to * STRIDE, from * STRIDE, (from + 1) * STRIDE);
+    const earlier = cells[from * STRIDE + EARLIER]!;
+    const later = cells[from * STRIDE + LATER]!;
+    if (earlier >= 0) cells[earlier * STRIDE + LATER] = to;
+    else if (this.#earliest === from) this.#earliest = to;
+    if (later >= 0) cells[later * STRIDE + EARLIER] = to;
+    else if (this.#latest === from) this.#latest = to;
+  }
+
   #grow(): void {
     const capacity = this.#cells === null ? FIRST_CAPACITY : (this.#mask + 1) * 2;
     const spare = capacity === FIRST_CAPACITY ? SPARE.pop() : undefined;
     const cells = spare ?? new Float64Array(capacity * STRIDE);
+    const old = this.#cells;
+    const mask = this.#mask;
+    const place = (slot: number): number => slot < 0 ? -1 : (slot - this.#head) & mask;
     for (let i = 0; i < this.#size; i++) {
       const from = this.#at(i);
-      cells.set(this.#cells!.subarray(from, from + STRIDE), i * STRIDE);
+      const to = i * STRIDE;
+      for (let k = 0; k < EARLIER; k++) cells[to + k] = old![from + k]!;
+      cells[to + EARLIER] = place(old![from + EARLIER]!);
+      cells[to + LATER] = place(old![from + LATER]!);
     }
+    this.#earliest = place(this.#earliest);
+    this.#latest = place(this.#latest);
     this.#cells = cells;
     this.#mask = capacity - 1;
     this.#head = 0;

@@ -65,3 +65,20 @@ export function mayReceive(state: TcpState): boolean {
   return state === TcpState.Established || state === TcpState.FinWait1 || state === TcpState.FinWait2 ||
     state === TcpState.SynReceived || state === TcpState.SynSent;
 }
+
+/** How a sender stands to loss; names and order as in Linux. */
+export enum RecoveryState {
+  /** No loss known. */
+  Open,
+  /** Something is missing, but may only be late. */
+  Disorder,
+  /** The window goes down because of ECN. */
+  Cwr,
+  /** Fast recovery. */
+  Recovery,
+  /** After a retransmission timeout. */
+  Loss,
+}
+
+/** Their names as `ss` and `tcp_info` know them, by state. */
+export const RECOVERY_NAMES: readonly string[] = ["open", "disorder", "cwr", "recovery", "loss"];

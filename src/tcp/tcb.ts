@@ -24,24 +24,18 @@ import type { CongestionControl } from "./congestion/control.ts";
 import { abortConnection, closeConnection } from "./close.ts";
 import { type TcpInfo, tcpInfo } from "./info.ts";
 import type { TcpListener } from "./listener.ts";
+import { CongestionTrace } from "./congestion_trace.ts";
 import type { PacingMode } from "./pacing.ts";
+import { Prr } from "./prr.ts";
+import { Rack } from "./rack.ts";
 import { RateSampler } from "./rate_sample.ts";
 import { Reassembly } from "./reassembly.ts";
 import { RetransmitQueue } from "./retransmit_queue.ts";
 import { RttEstimator } from "./rtt.ts";
-import { isSynchronized, mayReceive, maySend, TcpState } from "./state.ts";
+import type { SackCache } from "./scoreboard.ts";
+import { isSynchronized, mayReceive, maySend, RecoveryState, TcpState } from "./state.ts";
 import type { Tcp } from "./tcp.ts";
 import { shouldUpdateWindow } from "./window.ts";
-
-/** How a sender stands to loss. */
-export enum RecoveryState {
-  /** No loss known. */
-  Open,
-  /** Fast recovery after duplicate acknowledgments. */
-  Recovery,
-  /** After a retransmission timeout. */
-  Loss,
-}
 
 /** Counters of one connection. */
 export class TcpCounters {
@@ -57,14 +51,26 @@ export class TcpCounters {
   bytesReceived = 0;
   /** Bytes sent again. */
   bytesRetransmitted = 0;
-  /** Segments sent again by fast retransmit: the oldest, on the third duplicate acknowledgment. */
+  /** Segments sent again in fast recovery. */
   fastRetransmits = 0;
-  /** Segments sent again on partial acknowledgments (RFC 6582). */
-  partialAckRetransmits = 0;
   /** Segments sent again because the retransmission timer ran out, at once. */
   timeoutRetransmits = 0;
   /** Segments sent again in the slow start after a timeout. */
   lossRetransmits = 0;
+  /** Segments sent again as tail-loss probes. */
+  probeRetransmits = 0;
+  /** Tail-loss probes, new segments and old. */
+  tailLossProbes = 0;
+  /** Fast recoveries. */
+  recoveries = 0;
+  /** Reductions of the window that were taken back. */
+  undos = 0;
+  /** Timeouts that turned out to be spurious. */
+  spuriousTimeouts = 0;
+  /** Acknowledgments that echoed congestion (RFC 3168). */
+  ecnEchoes = 0;
+  /** Data segments received with a CE mark. */
+  ceIn = 0;
   /** SYN and SYN-ACK sent again. */
   synRetransmits = 0;
   /** Probes of a closed window. */
@@ -201,8 +207,54 @@ export class Tcb implements EventSource {
   dupAcks = 0;
   /** Bytes of unacknowledged segments marked lost. */
   lostBytes = 0;
-  /** Bytes of those that were sent again. */
+  /** Bytes of segments of which a second copy is in flight. */
   retransmittedBytes = 0;
+  /** Bytes of lost segments that wait to be sent again. */
+  pendingBytes = 0;
+  /** Bytes of segments selectively acknowledged. */
+  sackedBytes = 0;
+  /** Their number. */
+  sackedSegments = 0;
+  /** SACK blocks of the last acknowledgment that had some. */
+  sackCache: SackCache | null = null;
+  /** Loss by time. */
+  readonly rack: Rack = new Rack();
+  /** The window in a recovery. */
+  readonly prr: Prr = new Prr();
+  /** The retransmission that begins a recovery is still to be sent, whatever the window says. */
+  retransmitForced = false;
+  /** Segments sent again since the connection began. */
+  retransmitCount = 0;
+  /** Segments reported as duplicates since the connection began. */
+  dsackSegments = 0;
+  /** The reduction at hand may be taken back. */
+  undoActive = false;
+  /** SND.UNA when it was made. */
+  undoMarker = 0;
+  /** Retransmissions since then that were not reported as duplicates; −1 before the first. */
+  undoRetransmits = -1;
+  /** Departure of the first retransmission of the episode; `NEVER` before it. */
+  retransmitAt: Instant = NEVER;
+  /** F-RTO is finding out whether the timeout was spurious. */
+  frto = false;
+  /** It wants new data to be sent next. */
+  frtoNewData = false;
+  /** A tail-loss probe is out. */
+  tlpActive = false;
+  /** SND.NXT when it was sent. */
+  tlpSeq = 0;
+  /** It was a segment sent again. */
+  tlpIsRetransmission = false;
+  /** ECN is in use (RFC 3168). */
+  ecnOn = false;
+  /** The next new data carries CWR. */
+  ecnSendCwr = false;
+  /** Acknowledgments carry ECE until the peer says CWR. */
+  ecnSendEce = false;
+  /** What happened to the window and why; `null` before the first event. */
+  trace: CongestionTrace | null = null;
+  /** The control's reason for its last change that was noted. */
+  noticedWhy = "";
   /** Index in the retransmit queue before which no segment waits to be sent again. */
   retransmitHint = 0;
   /** The window was what held us back when last something was to be sent. */
@@ -254,6 +306,10 @@ export class Tcb implements EventSource {
   delayedAckAt: Instant = NEVER;
   /** When the retransmission timer runs out. */
   rtoAt: Instant = NEVER;
+  /** When a tail-loss probe is sent. */
+  probeAt: Instant = NEVER;
+  /** When what is missing, and may be late, counts as lost. */
+  reorderAt: Instant = NEVER;
   /** When internal pacing lets the next segment go. */
   paceAt: Instant = NEVER;
   /** When the closed window is probed. */
@@ -297,7 +353,7 @@ export class Tcb implements EventSource {
     this.sackOn = options.sack;
     this.sendRing = new RingBuffer(options.sendBufferBytes);
     this.receiveRing = new RingBuffer(options.receiveBufferBytes);
-    this.rtt = new RttEstimator(options.initialRto, options.minRto, options.maxRto);
+    this.rtt = new RttEstimator(options);
   }
 
   /** Bytes that can be read now. */
@@ -379,8 +435,21 @@ export class Tcb implements EventSource {
   /** Bytes believed to be in the network (RFC 6675's pipe; without SACK a duplicate acknowledgment is a segment less). */
   get inFlightBytes(): number {
     const outstanding = seqDiff(this.sndNxt, this.sndUna);
-    const arrived = Math.min(this.dupAcks * this.mss, Math.max(0, outstanding - this.lostBytes));
+    const arrived = this.sackOn
+      ? this.sackedBytes
+      : Math.min(this.dupAcks * this.mss, Math.max(0, outstanding - this.lostBytes));
     return outstanding - this.lostBytes + this.retransmittedBytes - arrived;
+  }
+
+  /** The congestion window in force, in bytes: in a recovery PRR's, unless the control owns it. */
+  get cwnd(): number {
+    const reducing = this.recovery === RecoveryState.Recovery || this.recovery === RecoveryState.Cwr;
+    return reducing && !this.congestion.ownsRecovery ? this.prr.cwnd : this.congestion.cwnd;
+  }
+
+  /** Notes a congestion event. */
+  note(now: Instant, why: string): void {
+    (this.trace ??= new CongestionTrace()).note(this, now, why);
   }
 
   /** True if something is sent and not acknowledged. */

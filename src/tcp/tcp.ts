@@ -21,8 +21,9 @@ import { IpAddr } from "../wire/ip_addr.ts";
 import { IpHeader, IpProtocol } from "../wire/ip_header.ts";
 import { seqAdd, seqDiff, seqGt } from "../wire/seq.ts";
 import { ACK, parseTcp, RST, SYN, TcpHeader } from "../wire/tcp.ts";
+import { AckFacts } from "./ack_facts.ts";
 import { destroyConnection } from "./close.ts";
-import { AckSample, type CongestionControl } from "./congestion/control.ts";
+import { AckSample, type CongestionControl, LossSample } from "./congestion/control.ts";
 import { makeCongestionControl } from "./congestion/registry.ts";
 import { listenInput, startConnect, synSentInput } from "./handshake.ts";
 import { dataInput, segmentInput } from "./input.ts";
@@ -72,6 +73,10 @@ export class Tcp {
   readonly ipHeader: IpHeader = new IpHeader();
   /** Scratch for what congestion controls are told. */
   readonly sample: AckSample = new AckSample();
+  /** Scratch for what they are told of a segment that is lost. */
+  readonly loss: LossSample = new LossSample();
+  /** Scratch for what an acknowledgment says. */
+  readonly facts: AckFacts = new AckFacts();
 
   /** Why the IP layer refused the segment sent last, or `None`. */
   refusal: DropReason = DropReason.None;

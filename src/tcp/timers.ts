@@ -11,13 +11,14 @@ import { SocketErrorKind } from "../base/errors.ts";
 import { type Instant, NEVER } from "../base/time.ts";
 import { abortConnection, destroyConnection } from "./close.ts";
 import { sendIntoSmallWindow, sendSyn, sendWindowProbe } from "./output.ts";
-import { onRetransmissionTimeout } from "./recovery.ts";
+import { onReorderTimeout, onRetransmissionTimeout } from "./recovery.ts";
 import { TcpState } from "./state.ts";
 import type { Tcb } from "./tcb.ts";
+import { onProbeTimeout } from "./tlp.ts";
 
 /** The earliest deadline of the connection. */
 export function nextDeadline(t: Tcb): Instant {
-  return Math.min(t.rtoAt, t.persistAt, t.delayedAckAt, t.timeWaitAt, t.paceAt);
+  return Math.min(t.rtoAt, t.probeAt, t.reorderAt, t.persistAt, t.delayedAckAt, t.timeWaitAt, t.paceAt);
 }
 
 /** Runs what is due at `now`. */
@@ -36,6 +37,8 @@ export function runTimers(t: Tcb, now: Instant): void {
     t.tcp.makeReady(t);
   }
   if (t.persistAt <= now) probeWindow(t, now);
+  if (t.reorderAt <= now) onReorderTimeout(t, now);
+  if (t.probeAt <= now) onProbeTimeout(t, now);
   if (t.rtoAt <= now) retransmissionTimeout(t, now);
 }
 

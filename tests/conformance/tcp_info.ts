@@ -74,7 +74,7 @@ export function infoFields(t: Tcb | null, profile: string): Map<string, number> 
     unacked: segments(info.unacked),
     lost: segments(t.lostBytes),
     retrans: segments(t.retransmittedBytes),
-    total_retrans: r.fast + r.partialAck + r.timeout + r.loss + r.syn,
+    total_retrans: r.fast + r.probe + r.timeout + r.loss + r.syn,
     retransmits: t.retries,
     backoff: info.backoff,
     probes: t.persistBackoff,

@@ -11,7 +11,8 @@ import { SocketErrorKind } from "../../src/base/errors.ts";
 import { MILLISECOND } from "../../src/base/time.ts";
 import type { TcpOptions } from "../../src/tcp/options.ts";
 import { TcpState } from "../../src/tcp/state.ts";
-import { RecoveryState, type Tcb } from "../../src/tcp/tcb.ts";
+import { RecoveryState } from "../../src/tcp/state.ts";
+import type { Tcb } from "../../src/tcp/tcb.ts";
 import { type Segment, TcpTrace } from "../testing/tcp_trace.ts";
 
 const MSS = 1460;
@@ -416,10 +417,12 @@ each("gVisor bcb259a28: FIN-WAIT-1 begins when the FIN is queued", (open) => {
 });
 
 for (const family of [4, 6] as const) {
-  Deno.test(`gVisor #7075: a SYN that asks for ECN is answered, without it (IPv${family})`, () => {
-    const h = new TcpTrace({}, family);
-    h.listen();
-    h.in({ flags: "SEW", seq: 0, mss: 1460 });
-    h.out({ flags: "S." });
+  Deno.test(`gVisor #7075: a SYN that asks for ECN is answered, with it or without (IPv${family})`, () => {
+    for (const ecn of ["off", "accept", "on"] as const) {
+      const h = new TcpTrace({ ecn }, family);
+      h.listen();
+      h.in({ flags: "SEW", seq: 0, mss: 1460 });
+      h.out({ flags: ecn === "off" ? "S." : "S.E" });
+    }
   });
 }

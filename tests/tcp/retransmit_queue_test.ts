@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import * as fc from "fast-check";
 import { RETRANSMIT_QUEUE_LIMIT, RetransmitQueue } from "../../src/tcp/retransmit_queue.ts";
 
-const RATE = { deliveredBytes: 1, deliveredAt: 2, firstSentAt: 3, appLimitedUntilBytes: 0 };
+const RATE = { deliveredBytes: 1, deliveredAt: 2, firstSentAt: 3, appLimitedUntilBytes: 0, totalLostBytes: 0 };
 
 interface Record {
   seq: number;
@@ -47,8 +47,8 @@ Deno.test("retransmit queue: property: an array with the same calls holds the sa
         if (model.length === 0) continue;
         const i = c.i % model.length;
         q.setFlags(i, c.flag);
-        q.setDepartAt(i, c.at, RATE);
-        Object.assign(model[i]!, { flags: c.flag, departAt: c.at });
+        q.setRetransmitted(i, c.at, RATE);
+        Object.assign(model[i]!, { flags: c.flag | 6, departAt: c.at });
       } else if ("trim" in c) {
         if (model.length === 0) continue;
         const seq = (model[0]!.seq + c.trim) | 0;

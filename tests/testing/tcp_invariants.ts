@@ -7,9 +7,9 @@
 
 import { fail } from "@std/assert";
 import { NEVER } from "../../src/base/time.ts";
-import { LOST, RETRANSMITTED } from "../../src/tcp/retransmit_queue.ts";
-import { isSynchronized, TcpState, tcpStateName } from "../../src/tcp/state.ts";
-import { RecoveryState, type Tcb } from "../../src/tcp/tcb.ts";
+import { LOST, RETRANSMITTED, SACKED } from "../../src/tcp/retransmit_queue.ts";
+import { isSynchronized, RecoveryState, TcpState, tcpStateName } from "../../src/tcp/state.ts";
+import type { Tcb } from "../../src/tcp/tcb.ts";
 import { nextDeadline } from "../../src/tcp/timers.ts";
 import { seqAdd, seqDiff, seqLe } from "../../src/wire/seq.ts";
 
@@ -38,12 +38,21 @@ function sendProblem(t: Tcb): string | null {
   let at = t.sndUna;
   let lost = 0;
   let retransmitted = 0;
+  let pending = 0;
+  let sacked = 0;
+  let sackedSegments = 0;
+  let inFlightSegments = 0;
   for (let i = 0; i < queue.size; i++) {
     if (queue.seq(i) !== at) return `gap before segment ${i} of the retransmit queue`;
     const length = seqDiff(queue.end(i), at);
     if (length <= 0) return `segment ${i} of the retransmit queue has length ${length}`;
     const flags = queue.flags(i);
-    if ((flags & RETRANSMITTED) !== 0 && (flags & LOST) === 0) return `segment ${i} sent again, but not lost`;
+    if ((flags & SACKED) !== 0 && (flags & (LOST | RETRANSMITTED)) !== 0) return `segment ${i} arrived, but is lost`;
+    if ((flags & SACKED) !== 0) {
+      sacked += length;
+      sackedSegments++;
+    } else if ((flags & (LOST | RETRANSMITTED)) === LOST) pending += length;
+    else inFlightSegments++;
     if ((flags & LOST) !== 0) lost += length;
     if ((flags & RETRANSMITTED) !== 0) retransmitted += length;
     if (i < t.retransmitHint && (flags & (LOST | RETRANSMITTED)) === LOST) {
@@ -56,8 +65,22 @@ function sendProblem(t: Tcb): string | null {
   if (retransmitted !== t.retransmittedBytes) {
     return `retransmittedBytes ${t.retransmittedBytes}, but ${retransmitted} are marked`;
   }
+  if (pending !== t.pendingBytes) return `pendingBytes ${t.pendingBytes}, but ${pending} are marked`;
+  if (sacked !== t.sackedBytes || sackedSegments !== t.sackedSegments) {
+    return `sackedBytes ${t.sackedBytes} in ${t.sackedSegments}, but ${sacked} in ${sackedSegments} are marked`;
+  }
+  let departed = -Infinity;
+  let linked = 0;
+  for (let i = queue.earliest(); i >= 0; i = queue.departedAfter(i)) {
+    if (++linked > queue.size) return "the list of departures is a ring";
+    if (queue.departAt(i) < departed) return "the list of departures is out of order";
+    departed = queue.departAt(i);
+  }
+  if (linked !== inFlightSegments) return `${linked} segments in the list of departures, ${inFlightSegments} in flight`;
   const inFlight = t.inFlightBytes;
-  if (inFlight < 0 || inFlight > outstanding) return `${inFlight} bytes in flight of ${outstanding} outstanding`;
+  if (inFlight < 0 || inFlight > outstanding + retransmitted) {
+    return `${inFlight} bytes in flight of ${outstanding} outstanding`;
+  }
   if (t.state !== TcpState.TimeWait && outstanding > t.sendRing.length + (t.finSent ? 1 : 0)) {
     return `${outstanding} bytes outstanding, ${t.sendRing.length} in the buffer`;
   }
@@ -67,7 +90,7 @@ function sendProblem(t: Tcb): string | null {
   if (seqDiff(t.recover, before) < 0 || seqDiff(t.recover, t.sndNxt) > 0) {
     return `recover ${t.recover} has fallen behind`;
   }
-  if (t.recovery !== RecoveryState.Open && outstanding === 0) return "a recovery with nothing outstanding";
+  if (t.recovery > RecoveryState.Cwr && outstanding === 0) return "a recovery with nothing outstanding";
   return null;
 }
 

@@ -56,6 +56,8 @@ export class AckSample {
   hasEce = false;
   /** A recovery from loss (fast or after a timeout) is going on. */
   isInRecovery = false;
+  /** The peer acknowledges selectively, so that more than one loss a round trip is seen (C.has_selective_acks). */
+  hasSack = false;
   /** Rate at which the connection is paced in bytes per second; `Infinity` if it is not. */
   pacingRateBytesPerSec: number = Infinity;
 
@@ -73,6 +75,26 @@ export class AckSample {
   txInFlightBytes = 0;
   /** Bytes lost between its being sent and its acknowledgment (RS.lost). */
   sampleLostBytes = 0;
+}
+
+/** The facts of one segment found to be lost (packet P of the BBR draft); one record a stack, filled again each time. */
+export class LossSample {
+  /** When it was found to be lost. */
+  now: Instant = 0;
+  /** Sequence number of its first byte. */
+  seq = 0;
+  /** Its bytes. */
+  bytes = 0;
+  /** Bytes in flight when it was last sent, itself included (P.tx_in_flight). */
+  txInFlightBytes = 0;
+  /** Bytes lost since it was last sent, itself included (C.lost − P.lost). */
+  lostSinceSentBytes = 0;
+  /** It was sent while the application held the sender back (P.is_app_limited). */
+  isAppLimited = false;
+  /** Bytes delivered since the connection began (C.delivered). */
+  totalDeliveredBytes = 0;
+  /** The peer acknowledges selectively (C.has_selective_acks). */
+  hasSack = false;
 }
 
 /** What a congestion control is made with. */
@@ -108,6 +130,11 @@ export interface CongestionControl {
   readonly why: string;
   /** A segment leaves: `inFlightBytes` with it. */
   onSent(now: Instant, bytes: number, inFlightBytes: number): void;
+  /**
+   * A segment was found to be lost: called for each, in order of sequence, before the `onCongestion` and `onAck` of the
+   * same acknowledgment or timeout.
+   */
+  onLost(loss: LossSample): void;
   /** New data was acknowledged and no fast recovery is going on (see `ownsRecovery`). */
   onAck(sample: AckSample): void;
   /** Congestion: called once an episode (and again when a timer runs out for new data). */
@@ -121,6 +148,9 @@ export interface CongestionControl {
   /** The segment size is now `mssBytes`; windows keep their number of segments. */
   onMss(mssBytes: number): void;
 }
+
+/** No window grows beyond this: the largest that TCP can announce (RFC 7323 section 2.3). */
+export const MAX_CWND: number = 2 ** 30;
 
 /** Initial window in bytes: RFC 6928 section 2. */
 export function initialWindow(mssBytes: number): number {

@@ -18,6 +18,7 @@ export class NoControl implements CongestionControl {
   readonly why: string = "";
 
   onSent(): void {}
+  onLost(): void {}
   onAck(): void {}
   onCongestion(): void {}
   onRecovered(): void {}

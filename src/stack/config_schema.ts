@@ -16,6 +16,7 @@ import type { FqOptions } from "../qdisc/fq.ts";
 import { FQ_WEIGHT_MIN } from "../qdisc/fq_band.ts";
 import { CONGESTION_CONTROLS, SLOW_START_EXITS } from "../tcp/congestion/registry.ts";
 import { DEFAULT_TCP_OPTIONS, ECN_OPTIONS, type TcpOptions } from "../tcp/options.ts";
+import { MTU_PROBING } from "../tcp/pmtud.ts";
 import { RTO_MODELS } from "../tcp/rtt.ts";
 import { PACING_MODES, type PacingMode } from "../tcp/pacing.ts";
 import { DEFAULT_UDP_OPTIONS, type UdpOptions } from "../udp/udp.ts";
@@ -271,6 +272,7 @@ const TCP_WORDS: ReadonlyMap<string, z.ZodType> = new Map([
   ["rtoModel", oneOf(RTO_MODELS)],
   ["fastRetransmit", oneOf(["oldest", "whole-buffer"])],
   ["ecn", oneOf(ECN_OPTIONS)],
+  ["mtuProbing", oneOf(MTU_PROBING)],
   ["slowStartGrowth", oneOf(["bytes", "acks"])],
 ]);
 

@@ -19,6 +19,7 @@ import { challenge } from "./challenge.ts";
 import { destroyConnection, enterTimeWait } from "./close.ts";
 import { isEcnEcho } from "./ecn.ts";
 import { updatePacingRate } from "./pacing.ts";
+import { probeArrived } from "./pmtud.ts";
 import { rackDelivered } from "./rack.ts";
 import { recoveryInput } from "./recovery.ts";
 import { EVER_RETRANSMITTED, SACKED } from "./retransmit_queue.ts";
@@ -108,6 +109,7 @@ function senderInput(t: Tcb, f: AckFacts, acked: number): void {
   if (f.isDuplicate) t.counters.dupAcksIn++;
   takeRtt(t, f);
   if (t.tlpActive) probeAcked(t, f);
+  if (t.path.probeBytes > 0) probeArrived(t, now);
 
   const before = t.recovery;
   recoveryInput(t, f);
@@ -184,7 +186,7 @@ function advance(t: Tcb, f: AckFacts, acked: number): void {
       if (whole) t.sackedSegments--;
     } else {
       discount(t, flags, bytes);
-      if (whole) rackDelivered(t, f, end, queue.departAt(0), flags);
+      if (whole) rackDelivered(t, f, end, queue.departAt(0), queue.order(0), flags);
       t.rate.onDelivered(t, 0, bytes);
     }
     if ((flags & EVER_RETRANSMITTED) !== 0) {

@@ -21,14 +21,12 @@ import { sendAck, sendResetFor, sendSyn } from "./output.ts";
 import { signalCongestion } from "./recovery.ts";
 import { CongestionSignal } from "./congestion/control.ts";
 import { updatePacingRate } from "./pacing.ts";
+import { pathMss, startPathMtu } from "./pmtud.ts";
 import { TcpState } from "./state.ts";
 import type { Tcb } from "./tcb.ts";
 import type { Tcp } from "./tcp.ts";
 import { echoedRtt } from "./timestamps.ts";
 import { receiveWindow, windowShiftFor } from "./window.ts";
-
-/** Bytes that the timestamps option takes in each segment. */
-const TIMESTAMPS_BYTES = 12;
 
 /** The least data that a segment carries, whatever the peer announces; as Linux. */
 const LEAST_MSS = 48;
@@ -79,8 +77,9 @@ function takeSyn(t: Tcb, now: Instant): void {
   }
   // RFC 9293 section 3.7.1: without the option 536, or 1,220 over IPv6; 0 counts as absent.
   const announced = s.mss > 0 ? s.mss : t.remoteAddress.isV4 ? 536 : 1220;
-  const options = t.timestampsOn ? TIMESTAMPS_BYTES : 0;
-  t.mss = Math.max(1, Math.min(Math.max(LEAST_MSS, announced), t.localMss) - options);
+  t.peerMss = Math.min(Math.max(LEAST_MSS, announced), t.localMss);
+  startPathMtu(t, now);
+  t.mss = pathMss(t);
   t.congestion.onMss(t.mss);
   // The window of a SYN is not scaled (RFC 7323 section 2.2).
   t.sndWnd = s.window;

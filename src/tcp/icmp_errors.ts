@@ -6,7 +6,7 @@
  * open nothing ends it, since then it is more likely that the error is forged or passes (RFC 5927 section 5.2). All other
  * errors are soft: they are remembered, and told if the connection times out.
  *
- * Not here: path MTU discovery.
+ * "Fragmentation needed" and "packet too big" lower the path MTU (pmtud.ts).
  *
  * @module
  */
@@ -16,6 +16,7 @@ import type { Instant } from "../base/time.ts";
 import { icmpErrorText, Icmpv4Type, Icmpv6Type } from "../wire/icmp.ts";
 import { seqGe, seqLt } from "../wire/seq.ts";
 import { destroyConnection } from "./close.ts";
+import { packetTooBig } from "./pmtud.ts";
 import { isSynchronized } from "./state.ts";
 import type { Tcb } from "./tcb.ts";
 
@@ -47,6 +48,8 @@ export interface SegmentError {
   readonly srcPort: number;
   /** Destination port. */
   readonly dstPort: number;
+  /** MTU of the next hop, if that is what was too small and the router said so; else 0. */
+  readonly mtu: number;
   /** Sequence number, int32. */
   readonly seq: number;
 }
@@ -54,6 +57,7 @@ export interface SegmentError {
 /** Takes an error about a segment of `t`; false if it was not looked at. */
 export function segmentError(t: Tcb, e: SegmentError, now: Instant): boolean {
   if (!seqGe(e.seq, t.sndUna) || !seqLt(e.seq, t.sndNxt)) return false;
+  if (isTooBig(e)) return packetTooBig(t, e.mtu, now);
   const text = icmpErrorText(e.version === 6 ? 6 : 4, e.type, e.code);
   if (isHard(e) && !isSynchronized(t.state)) {
     destroyConnection(t, now, SocketErrorKind.ConnectionRefused, `ICMP: ${text}`);
@@ -61,6 +65,11 @@ export function segmentError(t: Tcb, e: SegmentError, now: Instant): boolean {
     t.softError = text;
   }
   return true;
+}
+
+/** "Fragmentation needed" (RFC 1191), or "packet too big" (RFC 8201). */
+function isTooBig(e: SegmentError): boolean {
+  return e.version === 6 ? e.type === Icmpv6Type.PacketTooBig : e.type === Icmpv4Type.Unreachable && e.code === 4;
 }
 
 function isHard(e: SegmentError): boolean {

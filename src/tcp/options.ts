@@ -6,6 +6,7 @@
 
 import { type Duration, MILLISECOND, SECOND } from "../base/time.ts";
 import type { PacingMode } from "./pacing.ts";
+import type { MtuProbing } from "./pmtud.ts";
 import type { RtoModel } from "./rtt.ts";
 
 /** How a TCP stands to ECN. */
@@ -80,6 +81,8 @@ export interface TcpOptions {
   frto: boolean;
   /** Probe for losses at the tail (RFC 8985 section 7). Default true. */
   tailLossProbe: boolean;
+  /** Look for the path's MTU by larger segments: never, where a black hole is suspected, or always. Default `"black-hole"`. */
+  mtuProbing: MtuProbing;
   /** ECN (RFC 3168): offer it (`"on"`), accept it (`"accept"`, as Linux) or neither (`"off"`). Default `"accept"`. */
   ecn: EcnOption;
   /** Restart with a small window after idleness (RFC 5681 section 4.1). Default true. */
@@ -126,6 +129,7 @@ export const DEFAULT_TCP_OPTIONS: TcpOptions = {
   fastRetransmit: "oldest",
   frto: true,
   tailLossProbe: true,
+  mtuProbing: "black-hole",
   ecn: "accept",
   slowStartAfterIdle: true,
   noDelay: false,

@@ -18,6 +18,7 @@ import { seqAdd, seqDiff, seqGt, seqLt } from "../wire/seq.ts";
 import { ACK, emitTcp, FIN, PSH, RST, SYN, tcpHeaderLength } from "../wire/tcp.ts";
 import { ecnFlags, ecnSynFlags, markEct } from "./ecn.ts";
 import { endBurst, isTooEarly, onDataSent, smallQueueLimit, stampSegment } from "./pacing.ts";
+import { fitSegment, probeLength, probeSent, refreshPathMtu } from "./pmtud.ts";
 import { LOST, RETRANSMITTED } from "./retransmit_queue.ts";
 import { markLost } from "./scoreboard.ts";
 import { RecoveryState, TcpState } from "./state.ts";
@@ -134,6 +135,7 @@ function retransmitLost(t: Tcb, now: Instant): void {
 
 function retransmit(t: Tcb, i: number, kind: RetransmitKind, now: Instant): boolean {
   const queue = t.retransmitQueue;
+  fitSegment(t, i);
   const seq = queue.seq(i);
   const end = queue.end(i);
   const fin = t.finSent && end === seqAdd(t.sndFin, 1);
@@ -190,13 +192,15 @@ function sendNewData(t: Tcb, now: Instant): void {
   if (!t.hasOutstanding && t.sendRing.length > 0 && idle > t.rtt.rto) {
     if (t.tcp.options.slowStartAfterIdle) t.congestion.onIdle(now, idle, t.rtt.rto);
   }
+  if (now >= t.path.expiresAt) refreshPathMtu(t, now);
   t.cwndLimited = false;
   for (;;) {
     const unsent = seqDiff(t.sndEnd, t.sndNxt);
     if (unsent === 0 && !t.finQueued) return;
     if (isHeldBack(t) || isTooEarly(t, now)) return;
     const usable = usableWindow(t);
-    let length = Math.min(unsent, t.mss);
+    const probe = t.path.isSearching ? probeLength(t, unsent, usable, now) : 0;
+    let length = Math.min(unsent, probe > 0 ? probe : t.mss);
     if (usable <= 0 || usable < length) {
       // RFC 9293 section 3.8.6.2.1: less than a segment only if it is half of what the peer ever offered.
       if (usable <= 0 || usable < t.sndWndMax >> 1) {
@@ -214,6 +218,7 @@ function sendNewData(t: Tcb, now: Instant): void {
       return;
     }
     if (!sendNew(t, length, length === unsent, fin, now)) return;
+    if (probe > 0) probeSent(t, seqAdd(t.sndNxt, -length), t.sndNxt);
     if (fin) return;
   }
 }

@@ -12,7 +12,7 @@
  */
 
 import { type Duration, type Instant, NEVER } from "../base/time.ts";
-import { seqDiff, seqGt, seqLt, seqMax } from "../wire/seq.ts";
+import { seqDiff, seqLt, seqMax } from "../wire/seq.ts";
 import type { AckFacts } from "./ack_facts.ts";
 import { EVER_RETRANSMITTED } from "./retransmit_queue.ts";
 import { markLost } from "./scoreboard.ts";
@@ -36,8 +36,8 @@ const PERSIST = 16;
 export class Rack {
   /** Departure of the segment delivered that departed last. */
   xmitAt: Instant = -1;
-  /** Its end. */
-  endSeq = 0;
+  /** The how-manieth transmission it was. */
+  order = 0;
   /** Its round-trip time. */
   rtt: Duration = 0;
   /** The highest sequence number delivered. */
@@ -83,7 +83,14 @@ export class Rack {
 }
 
 /** A segment was delivered for the first time (RFC 8985 section 6.2 steps 2 and 3). */
-export function rackDelivered(t: Tcb, f: AckFacts, endSeq: number, departAt: Instant, flags: number): void {
+export function rackDelivered(
+  t: Tcb,
+  f: AckFacts,
+  endSeq: number,
+  departAt: Instant,
+  order: number,
+  flags: number,
+): void {
   const rack = t.rack;
   // RFC 8985 section 6.2 step 3
   if ((flags & EVER_RETRANSMITTED) === 0 && seqLt(endSeq, f.priorFack)) {
@@ -101,15 +108,12 @@ export function rackDelivered(t: Tcb, f: AckFacts, endSeq: number, departAt: Ins
     if (rtt < t.rtt.minRtt) return;
   }
   rack.rtt = rtt;
-  if (!sentAfter(departAt, endSeq, rack.xmitAt, rack.endSeq)) return;
+  // RFC 8985 section 6.2: RACK_sent_after. Stamps never go back, so the order of transmission is that of the stamps, and
+  // tells segments with one stamp apart as the RFC's sequence numbers do not.
+  if (order <= rack.order) return;
   rack.xmitAt = departAt;
-  rack.endSeq = endSeq;
+  rack.order = order;
   rack.advanced = true;
-}
-
-/** RFC 8985 section 6.2: RACK_sent_after. */
-function sentAfter(at1: Instant, end1: number, at2: Instant, end2: number): boolean {
-  return at1 > at2 || (at1 === at2 && seqGt(end1, end2));
 }
 
 /** The reordering window (RFC 8985 section 6.2 step 4). */
@@ -140,17 +144,14 @@ export function rackDetectLoss(t: Tcb, now: Instant): boolean {
   let found = false;
   let longest = 0;
   for (let i = queue.earliest(); i >= 0;) {
-    const departAt = queue.departAt(i);
-    if (departAt > rack.xmitAt) break;
+    if (queue.order(i) >= rack.order) break;
     const following = queue.departedAfter(i);
-    if (sentAfter(rack.xmitAt, rack.endSeq, departAt, queue.end(i))) {
-      const remaining = rackRemaining(t, i, window, now);
-      if (remaining <= 0) {
-        markLost(t, i, now);
-        found = true;
-      } else if (remaining > longest) {
-        longest = remaining;
-      }
+    const remaining = rackRemaining(t, i, window, now);
+    if (remaining <= 0) {
+      markLost(t, i, now);
+      found = true;
+    } else if (remaining > longest) {
+      longest = remaining;
     }
     i = following;
   }

@@ -26,6 +26,7 @@ import type { AckFacts } from "./ack_facts.ts";
 import { CongestionSignal } from "./congestion/control.ts";
 import { retransmitHead, RetransmitKind } from "./output.ts";
 import { updatePacingRate } from "./pacing.ts";
+import { probeLost } from "./pmtud.ts";
 import { DUP_THRESH, rackDetectLoss, rackRemaining } from "./rack.ts";
 import { LOST, RETRANSMITTED, SACKED } from "./retransmit_queue.ts";
 import { forgetSacks, markLost } from "./scoreboard.ts";
@@ -90,7 +91,7 @@ export function recoveryInput(t: Tcb, f: AckFacts): void {
       if (!t.sackOn) countDuplicates(t, f);
       if (t.recovery !== RecoveryState.Cwr) undoByDsack(t, now);
       identifyLoss(t, f);
-      if (t.pendingBytes > 0) enterRecovery(t, f);
+      if (t.pendingBytes > 0 && !probeLost(t, now)) enterRecovery(t, f);
       else if (f.hasEce && t.recovery < RecoveryState.Cwr) enterCwr(t, now, "the peer echoes congestion");
       else if (t.recovery !== RecoveryState.Cwr) {
         t.recovery = isOrderly(t) ? RecoveryState.Open : RecoveryState.Disorder;
@@ -125,6 +126,7 @@ function inRecovery(t: Tcb, f: AckFacts): void {
     return;
   }
   identifyLoss(t, f);
+  probeLost(t, now);
 }
 
 /** Every retransmission was reported as a duplicate (RFC 3708 section 3). */
@@ -276,6 +278,8 @@ export function onReorderTimeout(t: Tcb, now: Instant): void {
   f.priorSackedBytes = t.sackedBytes;
   f.priorLostBytes = t.lostBytes;
   if (!rackDetectLoss(t, now)) return;
+  t.tcp.makeReady(t);
+  if (probeLost(t, now)) return;
   const starts = t.recovery < RecoveryState.Recovery;
   if (starts) enterRecovery(t, f);
   if (t.recovery === RecoveryState.Recovery) t.prr.update(t, starts ? t.mss : 0, false);

@@ -28,7 +28,7 @@ export const SACKED = 8;
 /** The application limited the sender when the segment was sent. */
 export const APP_LIMITED = 16;
 
-const STRIDE = 11;
+const STRIDE = 12;
 const SEQ = 0;
 const END = 1;
 const DEPART_AT = 2;
@@ -38,8 +38,9 @@ const DELIVERED_AT = 5;
 const FIRST_SENT_AT = 6;
 const IN_FLIGHT = 7;
 const TOTAL_LOST = 8;
-const EARLIER = 9;
-const LATER = 10;
+const ORDER = 9;
+const EARLIER = 10;
+const LATER = 11;
 const FIRST_CAPACITY = 32;
 
 /** The most segments in flight of one connection. */
@@ -72,6 +73,7 @@ export class RetransmitQueue {
   /** Slots of the segments in flight that departed first and last, or −1. */
   #earliest = -1;
   #latest = -1;
+  #sentCount = 0;
 
   /** Number of segments. */
   get size(): number {
@@ -135,6 +137,11 @@ export class RetransmitQueue {
   /** Bytes in flight when segment `i` was sent, itself included. */
   inFlightBytes(i: number): number {
     return this.#cells![this.#at(i) + IN_FLIGHT]!;
+  }
+
+  /** The how-manieth transmission of all the latest copy of segment `i` was: tells copies with one stamp apart. */
+  order(i: number): number {
+    return this.#cells![this.#at(i) + ORDER]!;
   }
 
   /** Bytes that had been lost when segment `i` was sent. */
@@ -276,6 +283,7 @@ export class RetransmitQueue {
     cells[at + FIRST_SENT_AT] = rate.firstSentAt;
     cells[at + IN_FLIGHT] = inFlightBytes;
     cells[at + TOTAL_LOST] = rate.totalLostBytes;
+    cells[at + ORDER] = ++this.#sentCount;
     const flags = cells[at + FLAGS]! & ~APP_LIMITED;
     cells[at + FLAGS] = rate.appLimitedUntilBytes !== 0 ? flags | APP_LIMITED : flags;
     cells[at + EARLIER] = this.#latest;

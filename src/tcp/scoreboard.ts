@@ -106,7 +106,7 @@ function markSacked(t: Tcb, f: AckFacts, i: number): void {
   if ((flags & SACKED) !== 0) return;
   const bytes = seqDiff(queue.end(i), queue.seq(i));
   discount(t, flags, bytes);
-  rackDelivered(t, f, queue.end(i), queue.departAt(i), flags);
+  rackDelivered(t, f, queue.end(i), queue.departAt(i), queue.order(i), flags);
   t.rate.onDelivered(t, i, bytes);
   queue.setFlags(i, (flags | SACKED) & ~(LOST | RETRANSMITTED));
   t.sackedBytes += bytes;

@@ -26,6 +26,7 @@ import { type TcpInfo, tcpInfo } from "./info.ts";
 import type { TcpListener } from "./listener.ts";
 import { CongestionTrace } from "./congestion_trace.ts";
 import type { PacingMode } from "./pacing.ts";
+import { PathMtu } from "./pmtud.ts";
 import { Prr } from "./prr.ts";
 import { Rack } from "./rack.ts";
 import { RateSampler } from "./rate_sample.ts";
@@ -156,6 +157,10 @@ export class Tcb implements EventSource {
 
   /** Bytes of data in a full segment to the peer, options taken off. */
   mss = 536;
+  /** The MSS that the peer announced, at most ours: data and options. */
+  peerMss = 536;
+  /** What is known of the path's MTU. */
+  readonly path: PathMtu = new PathMtu();
   /** What we announced, or will announce, as MSS. */
   localMss = 536;
   /** Largest data segment received: what counts as full-sized from this peer. */

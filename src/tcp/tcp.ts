@@ -33,6 +33,7 @@ import type { TcpNetwork } from "./network.ts";
 import { DEFAULT_TCP_OPTIONS, type TcpOptions } from "./options.ts";
 import { output, sendResetFor } from "./output.ts";
 import type { PacingMode } from "./pacing.ts";
+import { PathMtuCache } from "./pmtud.ts";
 import { isSynchronized, TcpState } from "./state.ts";
 import { Tcb } from "./tcb.ts";
 import { nextDeadline, runTimers } from "./timers.ts";
@@ -80,6 +81,8 @@ export class Tcp {
 
   /** Why the IP layer refused the segment sent last, or `None`. */
   refusal: DropReason = DropReason.None;
+  /** Path MTUs learnt from routers. */
+  readonly pathMtus: PathMtuCache = new PathMtuCache();
   /** Connections in TIME-WAIT. */
   timeWaitCount = 0;
 

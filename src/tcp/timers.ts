@@ -11,6 +11,7 @@ import { SocketErrorKind } from "../base/errors.ts";
 import { type Instant, NEVER } from "../base/time.ts";
 import { abortConnection, destroyConnection } from "./close.ts";
 import { sendIntoSmallWindow, sendSyn, sendWindowProbe } from "./output.ts";
+import { suspectBlackHole } from "./pmtud.ts";
 import { onReorderTimeout, onRetransmissionTimeout } from "./recovery.ts";
 import { TcpState } from "./state.ts";
 import type { Tcb } from "./tcb.ts";
@@ -93,6 +94,7 @@ function retransmissionTimeout(t: Tcb, now: Instant): void {
     sendSyn(t, now);
     t.rtoAt = t.departAt + t.rtt.rto;
   } else if (t.retransmitQueue.size > 0) {
+    suspectBlackHole(t, now);
     onRetransmissionTimeout(t, now);
   }
   t.tcp.makeReady(t);

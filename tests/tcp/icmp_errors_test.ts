@@ -24,6 +24,7 @@ function error(h: TcpTrace, type: number, code: number, seq: number) {
     dst3: remote.w3,
     srcPort: h.localPort,
     dstPort: h.remotePort,
+    mtu: 0,
     seq: (TRACE_ISS + seq) | 0,
   };
 }

@@ -200,7 +200,7 @@ Deno.test("timeout: SND.NXT never goes back: other segments carry it", () => {
 });
 
 Deno.test("timeout: the back-off doubles, ssthresh is lowered once, and the connection ends after the retries", () => {
-  const h = new TcpTrace({ retries: 4 });
+  const h = new TcpTrace({ retries: 4, mtuProbing: "off" });
   const t = h.established({ wscale: 7 }, 100);
   h.write(t, 10 * MSS);
   h.all();

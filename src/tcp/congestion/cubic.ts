@@ -16,7 +16,7 @@
  * @module
  */
 
-import { type Instant, NEVER, SECOND } from "../../base/time.ts";
+import { type Duration, type Instant, NEVER, SECOND } from "../../base/time.ts";
 import { type AckSample, CongestionSignal } from "./control.ts";
 import { LossBasedControl } from "./loss_based.ts";
 
@@ -54,11 +54,23 @@ export class Cubic extends LossBasedControl {
   #undoWEst = 0;
   #undoCwndPrior = 0;
   #undoStartsFlat = true;
+  #undoFraction = 0;
 
   override onSent(now: Instant, bytes: number, inFlightBytes: number): void {
     super.onSent(now, bytes, inFlightBytes);
     // Section 4.2: nothing was in flight, so that the time since the last acknowledgment was idle.
     if (inFlightBytes <= bytes) this.#skipTime(now);
+  }
+
+  override onIdle(now: Instant, idle: Duration, rto: Duration): void {
+    const { cwnd, ssthresh } = this;
+    super.onIdle(now, idle, rto);
+    if (this.ssthresh !== ssthresh) this.#cwndPrior = cwnd / this.mss;
+    // Slow start comes first; the congestion avoidance after it is another one.
+    if (this.cwnd < cwnd) {
+      this.#epochAt = NEVER;
+      this.#fraction = 0;
+    }
   }
 
   protected override avoid(sample: AckSample, acked: number): void {
@@ -99,6 +111,7 @@ export class Cubic extends LossBasedControl {
     this.#undoWEst = this.#wEst;
     this.#undoCwndPrior = this.#cwndPrior;
     this.#undoStartsFlat = this.#startsFlat;
+    this.#undoFraction = this.#fraction;
     const cwnd = this.cwnd / this.mss;
     // Section 4.7: fast convergence.
     this.#wMax = cwnd < this.#wMax ? cwnd * (1 + BETA) / 2 : cwnd;
@@ -116,7 +129,7 @@ export class Cubic extends LossBasedControl {
     this.#wEst = this.#undoWEst;
     this.#cwndPrior = this.#undoCwndPrior;
     this.#startsFlat = this.#undoStartsFlat;
-    this.#fraction = 0;
+    this.#fraction = this.#undoFraction;
   }
 
   #startEpoch(now: Instant): void {

@@ -122,7 +122,7 @@ export abstract class LossBasedControl implements CongestionControl {
     this.#isFastRecovery = false;
     if (this.cwnd >= this.#priorCwnd) return;
     this.cwnd = this.#priorCwnd;
-    this.ssthresh = Math.max(this.ssthresh, this.#priorSsthresh);
+    this.ssthresh = this.#priorSsthresh;
     this.why = "undo";
     this.restore();
   }

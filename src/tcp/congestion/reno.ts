@@ -19,6 +19,7 @@ export class Reno extends LossBasedControl {
   protected readonly beta: number = 0.5;
   /** Bytes acknowledged towards the next segment. */
   #ackedBytes = 0;
+  #undoAckedBytes = 0;
 
   protected override avoid(sample: AckSample, acked: number): void {
     if (!sample.isCwndLimited) return;
@@ -30,8 +31,11 @@ export class Reno extends LossBasedControl {
   }
 
   protected override reduce(): void {
+    this.#undoAckedBytes = this.#ackedBytes;
     this.#ackedBytes = 0;
   }
 
-  protected override restore(): void {}
+  protected override restore(): void {
+    this.#ackedBytes = this.#undoAckedBytes;
+  }
 }

@@ -254,7 +254,8 @@ export class LinkModel {
       this.#hasGap = true;
       return true;
     }
-    this.#freeAt = Math.max(now, this.#freeAt) + Math.round((this.mss + this.#overhead) / this.rateBytesPerSec * SECOND);
+    this.#freeAt = Math.max(now, this.#freeAt) +
+      Math.round((this.mss + this.#overhead) / this.rateBytesPerSec * SECOND);
     this.#departs.push(this.#freeAt);
     const at = this.#freeAt + this.#o.rtt;
     if (this.#delayedAt !== NEVER && this.#delayedAt + 40 * MILLISECOND < at) {

@@ -1,0 +1,325 @@
+/**
+ * Path MTU discovery: by ICMP (RFC 1191, RFC 8201), and by probing where ICMP is silent (RFC 4821, RFC 8899).
+ *
+ * All our packets carry DF. "Fragmentation needed" or "packet too big" about a segment in flight lowers the path MTU; what
+ * was too large is cut and sent again at once, and the congestion window stays as it was, for nothing was congested. Other
+ * connections to the same address begin with what was learnt. After ten minutes the MTU of the link is tried again.
+ *
+ * Where large segments time out again and again and nobody says why (a black hole), the segment size falls to a base that
+ * nearly every path carries, and then by halves. From there a search goes up: one larger segment of real data at a time, whose
+ * loss says only that it was too large.
+ *
+ * Always holds: a segment that is sent again is no larger than the present MSS; only a probe is.
+ *
+ * Not here: the MTU of what is fragmented (there is nothing: DF).
+ *
+ * @module
+ */
+
+import { type Duration, type Instant, NEVER, SECOND } from "../base/time.ts";
+import type { IpAddr } from "../wire/ip_addr.ts";
+import { ipHeaderBytes } from "../wire/ip_header.ts";
+import { seqDiff, seqGe } from "../wire/seq.ts";
+import { TCP_HEADER_BYTES } from "../wire/tcp.ts";
+import { LOST, RETRANSMITTED, SACKED } from "./retransmit_queue.ts";
+import { recount } from "./scoreboard.ts";
+import { RecoveryState } from "./state.ts";
+import type { Tcb } from "./tcb.ts";
+
+/** When packets larger than the path MTU said to be are found out by probes. */
+export type MtuProbing = "off" | "black-hole" | "always";
+
+/** The ways to probe, for messages. */
+export const MTU_PROBING: readonly MtuProbing[] = ["off", "black-hole", "always"];
+
+/** Bytes that the timestamps option takes in each segment. */
+const TIMESTAMPS_BYTES = 12;
+
+/** The least that a path must carry: RFC 791 section 3.2, RFC 8200 section 5. */
+const MIN_MTU_V4 = 68;
+const MIN_MTU_V6 = 1280;
+
+/** The least data in a segment, however small the path says it is. */
+const LEAST_MSS = 1;
+
+/** How long a smaller MTU is believed (RFC 1191 section 6.3, RFC 8201 section 4: ten minutes). */
+const EXPIRY: Duration = 600 * SECOND;
+
+/** What a router that does not say its MTU may have meant (RFC 1191 section 7.1). */
+const PLATEAUS: readonly number[] = [32000, 17914, 8166, 4352, 2002, 1492, 1006, 508, 296, 68];
+
+/** Timeouts in a row after which a black hole is suspected (R1 of RFC 9293 section 3.8.3; Linux's tcp_retries1). */
+const BLACK_HOLE_TIMEOUTS = 3;
+
+/** Data bytes of a segment that nearly every path carries (RFC 4821 section 7.2), and the floor below it; as Linux. */
+const BASE_MSS = 1024;
+const FLOOR_MSS = 48;
+
+/** The search ends when what is left is less than this. */
+const SEARCH_STEP = 8;
+
+/** Segments that the window must hold for a probe to be worth its risk (RFC 4821 section 7.4). */
+const PROBE_WINDOW_SEGMENTS = 11;
+
+/** Path MTUs remembered by a host. */
+const CACHE_LIMIT = 1024;
+
+/** What is known of the path of one connection. */
+export class PathMtu {
+  /** The largest packet that is sent, in bytes; 0 before the first SYN. */
+  mtu = 0;
+  /** When the link's MTU is tried again. */
+  expiresAt: Instant = NEVER;
+  /** The search is on. */
+  isSearching = false;
+  /** The largest packet known to arrive. */
+  low = 0;
+  /** The largest that may. */
+  high = 0;
+  /** Size of the packet of the probe in flight, or 0. */
+  probeBytes = 0;
+  /** Its sequence numbers. */
+  probeSeq = 0;
+  /** One past its last. */
+  probeEnd = 0;
+  /** No probe before this. */
+  nextProbeAt: Instant = 0;
+}
+
+/** The path MTUs that a host has learnt, by address; the oldest goes when there are too many. */
+export class PathMtuCache {
+  readonly #entries: Map<string, { mtu: number; until: Instant }> = new Map();
+
+  /** What was learnt of the path to `remote`, or `Infinity`. */
+  get(remote: IpAddr, now: Instant): number {
+    if (this.#entries.size === 0) return Infinity;
+    const entry = this.#entries.get(remote.toString());
+    return entry === undefined || entry.until <= now ? Infinity : entry.mtu;
+  }
+
+  /** Remembers the MTU of a path. */
+  set(remote: IpAddr, mtu: number, now: Instant): void {
+    const key = remote.toString();
+    this.#entries.delete(key);
+    this.#entries.set(key, { mtu, until: now + EXPIRY });
+    if (this.#entries.size <= CACHE_LIMIT) return;
+    for (const oldest of this.#entries.keys()) {
+      this.#entries.delete(oldest);
+      return;
+    }
+  }
+
+  /** Number of paths. */
+  get size(): number {
+    return this.#entries.size;
+  }
+}
+
+/** Bytes of a packet that are not data. */
+function overhead(t: Tcb): number {
+  return ipHeaderBytes(t.remoteAddress.version) + TCP_HEADER_BYTES + (t.timestampsOn ? TIMESTAMPS_BYTES : 0);
+}
+
+/** A connection begins: takes what is known of its path. */
+export function startPathMtu(t: Tcb, now: Instant): void {
+  const path = t.path;
+  const link = t.tcp.network.mtuTo(t.remoteAddress);
+  path.mtu = Math.min(link, t.tcp.pathMtus.get(t.remoteAddress, now));
+  path.expiresAt = path.mtu < link ? now + EXPIRY : NEVER;
+  if (t.tcp.options.mtuProbing === "always") startSearch(t, Math.min(path.mtu, BASE_MSS + overhead(t)), link, now);
+}
+
+/** Data bytes of a full segment: what the peer takes, as far as the path carries it, less options (RFC 6691). */
+export function pathMss(t: Tcb): number {
+  const options = t.timestampsOn ? TIMESTAMPS_BYTES : 0;
+  const mtu = t.path.isSearching ? Math.min(t.path.mtu, t.path.low) : t.path.mtu;
+  return Math.max(LEAST_MSS, Math.min(t.peerMss - options, mtu - overhead(t)));
+}
+
+/**
+ * A router said that a packet of ours was larger than `mtu`, which is 0 if it did not say; false if it is not believed
+ * (RFC 1191 section 5, RFC 8201 section 4).
+ */
+export function packetTooBig(t: Tcb, mtu: number, now: Instant): boolean {
+  const v4 = t.remoteAddress.isV4;
+  if (!v4 && mtu < MIN_MTU_V6) return false;
+  const sent = t.path.probeBytes > 0 ? t.path.probeBytes : t.path.mtu;
+  let learnt = mtu;
+  if (mtu === 0) learnt = PLATEAUS.find((plateau) => plateau < Math.min(sent, t.mss + overhead(t))) ?? MIN_MTU_V4;
+  learnt = Math.max(learnt, v4 ? MIN_MTU_V4 : MIN_MTU_V6);
+  if (learnt >= sent) return false;
+  if (t.path.probeBytes > learnt) {
+    t.path.high = learnt;
+    endProbe(t);
+  }
+  if (t.path.isSearching) {
+    t.path.high = Math.min(t.path.high, learnt);
+    t.path.low = Math.min(t.path.low, learnt);
+  }
+  lower(t, learnt, now);
+  t.tcp.pathMtus.set(t.remoteAddress, learnt, now);
+  t.note(now, `path MTU ${learnt}: a router said so`);
+  return true;
+}
+
+/** Lowers the path MTU: what is too large is cut and waits to be sent again; windows stay. */
+function lower(t: Tcb, mtu: number, now: Instant): void {
+  if (mtu < t.path.mtu) {
+    t.path.mtu = mtu;
+    t.path.expiresAt = now + EXPIRY;
+  }
+  setMss(t);
+  if (cutLarge(t) && t.recovery < RecoveryState.Recovery) {
+    // Lost, but not by congestion: sent again as after a timeout, without what a timeout does to the window.
+    t.recovery = RecoveryState.Loss;
+    t.recover = t.sndNxt;
+    t.undoActive = false;
+    t.frto = false;
+    t.frtoNewData = false;
+  }
+  t.dupAcks = 0;
+  t.retransmitForced = t.pendingBytes > 0;
+  t.tcp.makeReady(t);
+}
+
+function setMss(t: Tcb): void {
+  const mss = pathMss(t);
+  if (mss === t.mss) return;
+  t.mss = mss;
+  t.congestion.onMss(mss);
+}
+
+/** Marks every outstanding segment of more than the MSS lost, and cuts it; false if there is none. */
+function cutLarge(t: Tcb): boolean {
+  const queue = t.retransmitQueue;
+  let found = false;
+  for (let i = 0; i < queue.size; i++) {
+    const flags = queue.flags(i);
+    if ((flags & SACKED) !== 0 || seqDiff(queue.end(i), queue.seq(i)) <= t.mss) continue;
+    if (t.finSent && seqDiff(queue.end(i), queue.seq(i)) === t.mss + 1 && queue.end(i) === t.sndNxt) continue;
+    queue.setFlags(i, (flags | LOST) & ~RETRANSMITTED);
+    found = true;
+  }
+  if (!found) return false;
+  queue.split(t.mss);
+  recount(t);
+  return true;
+}
+
+/** Data is about to be sent for the first time: is it time to try a larger MTU again? */
+export function refreshPathMtu(t: Tcb, now: Instant): void {
+  const { path } = t;
+  if (now < path.expiresAt) return;
+  path.expiresAt = NEVER;
+  const link = t.tcp.network.mtuTo(t.remoteAddress);
+  if (path.isSearching) {
+    path.high = link;
+    path.mtu = link;
+    return;
+  }
+  path.mtu = link;
+  setMss(t);
+}
+
+/** The retransmission timer ran out for data: after several times in a row a black hole is suspected. */
+export function suspectBlackHole(t: Tcb, now: Instant): void {
+  const { path } = t;
+  if (t.tcp.options.mtuProbing === "off" || t.retries < BLACK_HOLE_TIMEOUTS) return;
+  const queue = t.retransmitQueue;
+  // Only where what is not answered is larger than what goes through anyway.
+  const size = queue.size === 0 ? 0 : seqDiff(queue.end(0), queue.seq(0));
+  const least = t.remoteAddress.isV4 ? FLOOR_MSS : MIN_MTU_V6 - overhead(t);
+  if (size <= least) return;
+  const wanted = size > BASE_MSS ? BASE_MSS : size >> 1;
+  const mss = Math.max(least, Math.min(wanted, t.mss));
+  if (mss >= t.mss) return;
+  startSearch(t, mss + overhead(t), Math.max(path.mtu, path.high), now);
+  setMss(t);
+  cutLarge(t);
+  t.note(now, `path MTU ${path.low}: a black hole is suspected`);
+}
+
+function startSearch(t: Tcb, low: number, high: number, now: Instant): void {
+  const { path } = t;
+  endProbe(t);
+  path.isSearching = true;
+  path.low = low;
+  path.high = Math.max(low, high);
+  path.nextProbeAt = now;
+}
+
+/**
+ * Data bytes of a probe that may be sent now with `unsent` bytes waiting and room for `usable`, or 0
+ * (RFC 4821 section 7.4).
+ */
+export function probeLength(t: Tcb, unsent: number, usable: number, now: Instant): number {
+  const { path } = t;
+  if (!path.isSearching || path.probeBytes > 0 || now < path.nextProbeAt) return 0;
+  if (t.recovery !== RecoveryState.Open || t.congestion.cwnd < PROBE_WINDOW_SEGMENTS * t.mss) return 0;
+  const most = Math.min(path.high, t.peerMss + overhead(t) - (t.timestampsOn ? TIMESTAMPS_BYTES : 0));
+  if (most - path.low < SEARCH_STEP) {
+    // Found: looked at again when a path may have changed.
+    path.nextProbeAt = now + EXPIRY;
+    path.high = Math.max(path.high, t.tcp.network.mtuTo(t.remoteAddress));
+    return 0;
+  }
+  const bytes = (path.low + most + 1) >> 1;
+  const length = bytes - overhead(t);
+  // Enough must follow for its loss to be found by acknowledgments.
+  return length <= t.mss || unsent < length + 4 * t.mss || usable < length + 4 * t.mss ? 0 : length;
+}
+
+/** A probe with the data `[seq, end)` was sent. */
+export function probeSent(t: Tcb, seq: number, end: number): void {
+  t.path.probeBytes = seqDiff(end, seq) + overhead(t);
+  t.path.probeSeq = seq;
+  t.path.probeEnd = end;
+}
+
+function endProbe(t: Tcb): void {
+  t.path.probeBytes = 0;
+}
+
+/** SND.UNA has moved: perhaps over the probe, which then has arrived. */
+export function probeArrived(t: Tcb, now: Instant): void {
+  const { path } = t;
+  if (path.probeBytes === 0 || !seqGe(t.sndUna, path.probeEnd)) return;
+  path.low = path.probeBytes;
+  path.mtu = Math.max(path.mtu, path.low);
+  endProbe(t);
+  setMss(t);
+  t.note(now, `path MTU ${path.low}: a probe arrived`);
+}
+
+/**
+ * Loss was found: if it is the probe that is lost, it was too large; it is cut and sent again.
+ *
+ * @returns true if nothing else is lost, so that there is no congestion
+ */
+export function probeLost(t: Tcb, now: Instant): boolean {
+  const { path } = t;
+  if (path.probeBytes === 0) return false;
+  const queue = t.retransmitQueue;
+  const i = queue.find(path.probeSeq);
+  if (i >= queue.size || (queue.flags(i) & LOST) === 0) return false;
+  const alone = t.pendingBytes === seqDiff(queue.end(i), queue.seq(i));
+  path.high = path.probeBytes - 1;
+  path.nextProbeAt = now + t.rtt.srtt;
+  endProbe(t);
+  cutLarge(t);
+  t.note(now, `path MTU below ${path.high + 1}: a probe was lost`);
+  return alone;
+}
+
+/** Segment `i` is to be sent again: if it is larger than a segment may be now it is cut first. */
+export function fitSegment(t: Tcb, i: number): void {
+  const queue = t.retransmitQueue;
+  const length = seqDiff(queue.end(i), queue.seq(i));
+  if (length <= t.mss || (t.finSent && length === t.mss + 1 && queue.end(i) === t.sndNxt)) return;
+  queue.split(t.mss);
+  recount(t);
+  if (t.path.probeBytes > 0) {
+    t.path.high = t.path.probeBytes - 1;
+    endProbe(t);
+  }
+}

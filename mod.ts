@@ -69,6 +69,7 @@ export {
   type UdpSnapshot,
 } from "./src/stack/inspect.ts";
 export { type EcnMode, type LinuxPortConfig, type SleeperConfig } from "./src/stack/options.ts";
+export { type CongestionEvent, formatCongestionEvents } from "./src/tcp/congestion_trace.ts";
 export { type TcpInfo } from "./src/tcp/info.ts";
 export { type TcpOptions } from "./src/tcp/options.ts";
 export { type PacingMode } from "./src/tcp/pacing.ts";

@@ -19,6 +19,7 @@ import { SocketErrorKind } from "../base/errors.ts";
 import { SocketEvent } from "../base/event_queue.ts";
 import { type Duration, SECOND } from "../base/time.ts";
 import { formatEndpoint } from "../stack/options.ts";
+import type { CongestionEvent } from "../tcp/congestion_trace.ts";
 import type { TcpInfo } from "../tcp/info.ts";
 import { TcpState } from "../tcp/state.ts";
 import type { Tcb } from "../tcp/tcb.ts";
@@ -178,6 +179,11 @@ export class TcpConn implements Disposable, AsyncDisposable {
   /** A snapshot of the connection's state, estimates and counters, in the manner of Linux's `tcp_info`. */
   info(): TcpInfo {
     return this.#tcb.info();
+  }
+
+  /** What happened to the congestion window and why, the oldest event first; a bounded number is kept. */
+  congestionEvents(): CongestionEvent[] {
+    return this.#tcb.trace?.events() ?? [];
   }
 
   /** Has pending calls keep the process alive, as they do from the start. */

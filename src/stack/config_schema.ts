@@ -272,6 +272,7 @@ const TCP_WORDS: ReadonlyMap<string, z.ZodType> = new Map([
   ["rtoModel", oneOf(RTO_MODELS)],
   ["fastRetransmit", oneOf(["oldest", "whole-buffer"])],
   ["ecn", oneOf(ECN_OPTIONS)],
+  ["handshakeAck", oneOf(["now", "delayed"])],
   ["mtuProbing", oneOf(MTU_PROBING)],
   ["slowStartGrowth", oneOf(["bytes", "acks"])],
 ]);

@@ -8,6 +8,7 @@ import { type Instant, toMilliseconds } from "../base/time.ts";
 import type { NetemConfig } from "../impair/config.ts";
 import type { NetemStage } from "../impair/netem_stage.ts";
 import { formatNetem } from "../impair/parse.ts";
+import type { CongestionEvent } from "../tcp/congestion_trace.ts";
 import type { TcpInfo } from "../tcp/info.ts";
 import { formatEndpoint } from "./options.ts";
 import type { Stack } from "./stack.ts";
@@ -56,6 +57,8 @@ export interface ConnectionSnapshot {
   remote: string;
   /** Its state, timers, windows and counters. */
   info: TcpInfo;
+  /** The latest congestion events, the oldest first. */
+  congestionEvents: CongestionEvent[];
 }
 
 /** A UDP socket. */
@@ -161,6 +164,7 @@ export function inspectStack(stack: Stack, now: Instant): StackSnapshot {
       local: formatEndpoint(t.localAddress, t.localPort),
       remote: formatEndpoint(t.remoteAddress, t.remotePort),
       info: t.info(),
+      congestionEvents: t.trace?.events() ?? [],
     })),
     udp: stack.udp.sockets().map((s) => ({
       local: formatEndpoint(s.localAddress, s.localPort),

@@ -8,7 +8,7 @@
  * @module
  */
 
-import { type IpHeader } from "../wire/ip_header.ts";
+import type { IpHeader } from "../wire/ip_header.ts";
 import { CWR, ECE, SYN } from "../wire/tcp.ts";
 import type { Tcb } from "./tcb.ts";
 

@@ -130,7 +130,8 @@ export function synSentInput(t: Tcb, now: Instant): DropReason {
     sampleHandshake(t, now);
     t.sndUna = s.ack;
     establish(t, now);
-    sendAck(t, now);
+    if (t.tcp.options.handshakeAck === "now") sendAck(t, now);
+    else t.delayedAckAt = now + t.tcp.options.delayedAck;
     return DropReason.None;
   }
   // Simultaneous open (RFC 9293 section 3.5, figure 7).

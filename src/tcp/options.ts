@@ -31,6 +31,8 @@ export interface TcpOptions {
   fixedRto: Duration;
   /** Greatest retransmission timeout. Default 120 s. */
   maxRto: Duration;
+  /** Acknowledge a SYN-ACK at once, or for experiments only with the first data or after the delay. Default `"now"`. */
+  handshakeAck: "now" | "delayed";
   /** How long an acknowledgment may wait for data to ride on (RFC 9293 section 3.8.6.3: < 0.5 s). Default 40 ms. */
   delayedAck: Duration;
   /** Acknowledgments at the start of a connection that do not wait, until we answer with data. Default 0; Linux: 16. */
@@ -105,6 +107,7 @@ export const DEFAULT_TCP_OPTIONS: TcpOptions = {
   fixedRto: 0,
   maxRto: 120 * SECOND,
   delayedAck: 40 * MILLISECOND,
+  handshakeAck: "now",
   quickAcks: 0,
   rfc1337: false,
   ackEverySecondSegment: false,

@@ -16,6 +16,7 @@ import { type Duration, type Instant, MILLISECOND, NEVER } from "../base/time.ts
 import { IpProtocol } from "../wire/ip_header.ts";
 import { seqAdd, seqDiff, seqGt, seqLt } from "../wire/seq.ts";
 import { ACK, emitTcp, FIN, PSH, RST, SYN, tcpHeaderLength } from "../wire/tcp.ts";
+import { Limit } from "./busy_time.ts";
 import { ecnFlags, ecnSynFlags, markEct } from "./ecn.ts";
 import { endBurst, isTooEarly, onDataSent, smallQueueLimit, stampSegment } from "./pacing.ts";
 import { fitSegment, probeLength, probeSent, refreshPathMtu } from "./pmtud.ts";
@@ -55,6 +56,7 @@ export function output(t: Tcb, now: Instant): void {
       // New data waits until what is lost has been sent again.
       if (t.pendingBytes === 0 || t.frtoNewData) sendData(t, now);
       t.frtoNewData = false;
+      t.busyTime.set(limitOf(t), now);
       break;
     case TcpState.FinWait2:
     case TcpState.TimeWait:
@@ -168,6 +170,13 @@ function retransmit(t: Tcb, i: number, kind: RetransmitKind, now: Instant): bool
   return true;
 }
 
+/** What holds the sender now. */
+function limitOf(t: Tcb): Limit {
+  if (!t.hasOutstanding && t.unsentBytes === 0) return Limit.Idle;
+  if (t.rwndLimited) return Limit.ReceiveWindow;
+  return t.unsentBytes === 0 && t.sendRing.room === 0 && !t.cwndLimited ? Limit.SendBuffer : Limit.Busy;
+}
+
 function isHeldBack(t: Tcb): boolean {
   t.heldBack = t.tcp.network.flowBacklog(t.flow) >= smallQueueLimit(t);
   return t.heldBack;
@@ -194,6 +203,7 @@ function sendNewData(t: Tcb, now: Instant): void {
   }
   if (now >= t.path.expiresAt) refreshPathMtu(t, now);
   t.cwndLimited = false;
+  t.rwndLimited = false;
   for (;;) {
     const unsent = seqDiff(t.sndEnd, t.sndNxt);
     if (unsent === 0 && !t.finQueued) return;
@@ -204,6 +214,7 @@ function sendNewData(t: Tcb, now: Instant): void {
     if (usable <= 0 || usable < length) {
       // RFC 9293 section 3.8.6.2.1: less than a segment only if it is half of what the peer ever offered.
       if (usable <= 0 || usable < t.sndWndMax >> 1) {
+        t.rwndLimited = true;
         if (!t.hasOutstanding && t.persistAt === NEVER) t.persistAt = now + t.rtt.rto;
         return;
       }

@@ -20,6 +20,7 @@ import { RingBuffer } from "../base/ring_buffer.ts";
 import { type Duration, type Instant, NEVER } from "../base/time.ts";
 import type { IpAddr } from "../wire/ip_addr.ts";
 import { seqDiff, seqGt } from "../wire/seq.ts";
+import { BusyTime } from "./busy_time.ts";
 import type { CongestionControl } from "./congestion/control.ts";
 import { abortConnection, closeConnection } from "./close.ts";
 import { type TcpInfo, tcpInfo } from "./info.ts";
@@ -44,6 +45,8 @@ export class TcpCounters {
   segmentsIn = 0;
   /** Segments sent, retransmissions included. */
   segmentsOut = 0;
+  /** Segments with data received. */
+  dataSegmentsIn = 0;
   /** Bytes of data sent for the first time. */
   bytesSent = 0;
   /** Bytes of data acknowledged. */
@@ -256,6 +259,10 @@ export class Tcb implements EventSource {
   ecnSendCwr = false;
   /** Acknowledgments carry ECE until the peer says CWR. */
   ecnSendEce = false;
+  /** What the sender spends its time on. */
+  readonly busyTime: BusyTime = new BusyTime();
+  /** The peer's window was what held us back when last something was to be sent. */
+  rwndLimited = false;
   /** What happened to the window and why; `null` before the first event. */
   trace: CongestionTrace | null = null;
   /** The control's reason for its last change that was noted. */
@@ -432,9 +439,9 @@ export class Tcb implements EventSource {
     abortConnection(this, now, kind, text);
   }
 
-  /** A snapshot in the manner of Linux's `tcp_info`. */
+  /** A snapshot in the manner of Linux's `tcp_info`, as of when TCP last had its turn. */
   info(): TcpInfo {
-    return tcpInfo(this);
+    return tcpInfo(this, this.tcp.now);
   }
 
   /** Bytes believed to be in the network (RFC 6675's pipe; without SACK a duplicate acknowledgment is a segment less). */

@@ -83,6 +83,8 @@ export class Tcp {
   refusal: DropReason = DropReason.None;
   /** Path MTUs learnt from routers. */
   readonly pathMtus: PathMtuCache = new PathMtuCache();
+  /** When TCP last had its turn. */
+  now: Instant = 0;
   /** Connections in TIME-WAIT. */
   timeWaitCount = 0;
 
@@ -113,6 +115,7 @@ export class Tcp {
 
   /** Takes a segment: `p.l4` is its TCP header, `ip` the header before it. */
   input(p: Packet, ip: IpHeader, now: Instant): void {
+    this.now = now;
     const s = this.segment;
     const malformed = parseTcp(p.view, p.l4, p.end, ip, s);
     if (malformed !== DropReason.None) return this.network.drop(p, malformed, now);
@@ -134,6 +137,7 @@ export class Tcp {
     }
     if (t === null) return this.#listen(ip, 0, now);
     t.counters.segmentsIn++;
+    if (s.payloadLength > 0) t.counters.dataSegmentsIn++;
     let reason: DropReason;
     if (t.state === TcpState.SynSent) {
       reason = synSentInput(t, now);
@@ -183,6 +187,7 @@ export class Tcp {
 
   /** Runs due timers and lets every ready connection send. */
   timeout(now: Instant): void {
+    this.now = now;
     for (let id = this.#timers.popDue(now); id >= 0; id = this.#timers.popDue(now)) {
       const t = this.#byId[id];
       if (t === null || t === undefined) continue;

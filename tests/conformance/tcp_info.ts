@@ -71,7 +71,7 @@ export function infoFields(t: Tcb | null, profile: string): Map<string, number> 
     snd_ssthresh: info.ssthresh < 0 ? 0x7fffffff : info.ssthresh,
     snd_wnd: info.sndWnd,
     rcv_wnd: info.rcvWnd,
-    unacked: segments(info.unacked),
+    unacked: info.unacked,
     lost: segments(t.lostBytes),
     retrans: segments(t.retransmittedBytes),
     total_retrans: r.fast + r.probe + r.timeout + r.loss + r.syn,

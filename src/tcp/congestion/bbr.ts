@@ -190,7 +190,10 @@ export class Bbr implements CongestionControl {
   #lastLostEnd = 0;
   #isInRecovery = false;
   #isFastRecovery = false;
-  #isSaved = false;
+  /** A fast recovery ended with the acknowledgment at hand. */
+  #hasRecovered = false;
+  /** When state to go back to was last saved, or −1. */
+  #savedAt: Instant = -1;
   #priorCwnd = 0;
   /** −1 for none. */
   #undoState: BbrState | -1 = -1;
@@ -252,6 +255,7 @@ export class Bbr implements CongestionControl {
     this.#now = loss.now;
     this.#delivered = loss.totalDeliveredBytes;
     this.#hasSack = loss.hasSack;
+    if (!this.#isInRecovery && this.#savedAt !== loss.now) this.#saveStateUponLoss();
     if (loss.seq !== this.#lastLostEnd || this.#lossRangesInRound === 0) this.#lossRangesInRound++;
     this.#lastLostEnd = seqAdd(loss.seq, loss.bytes);
     this.#noteLoss();
@@ -269,6 +273,8 @@ export class Bbr implements CongestionControl {
 
   // Section 5.2.3.
   onAck(sample: AckSample): void {
+    // A loss that was repaired at once begins an episode that nobody ends.
+    if (this.#isInRecovery && !sample.isInRecovery) this.onRecovered(sample);
     this.#takeSample(sample);
     this.#updateLatestDeliverySignals(sample);
     this.#updateCongestionSignals(sample);
@@ -287,6 +293,7 @@ export class Bbr implements CongestionControl {
     this.#setPacingRate(PACING_GAIN[this.#state]!);
     this.#updateSendQuantum();
     this.#setCwnd(sample.deliveredBytes);
+    this.#hasRecovered = false;
   }
 
   onCongestion(signal: CongestionSignal, sample: AckSample): void {
@@ -296,7 +303,7 @@ export class Bbr implements CongestionControl {
       return;
     }
     // Section 5.6.4.4. The loss that led here may have saved the state already.
-    if (this.#isInRecovery || !this.#isSaved) this.#saveStateUponLoss();
+    if (this.#savedAt !== sample.now) this.#saveStateUponLoss();
     this.#isInRecovery = true;
     this.#isFastRecovery = signal === CongestionSignal.Loss;
     if (this.#isFastRecovery) {
@@ -309,6 +316,7 @@ export class Bbr implements CongestionControl {
   onRecovered(sample: AckSample): void {
     this.#now = sample.now;
     this.#inFlight = sample.inFlightBytes;
+    this.#hasRecovered = this.#isFastRecovery;
     this.#endEpisode();
     this.#restoreCwnd();
     this.#boundCwnd();
@@ -497,7 +505,8 @@ export class Bbr implements CongestionControl {
   #checkStartupHighLoss(): void {
     const ranges = this.#lossRangesInRound;
     if (this.#lossRoundStart) this.#lossRangesInRound = 0;
-    if (this.#state !== BbrState.Startup || this.#fullBwReached || !this.#isFastRecovery) return;
+    if (this.#state !== BbrState.Startup || this.#fullBwReached) return;
+    if (!this.#isFastRecovery && !this.#hasRecovered) return;
     if (this.#hasSack) {
       // A round that ends in a fast recovery began at or after its first loss: it was whole.
       if (!this.#lossRoundStart || ranges < STARTUP_FULL_LOSS_COUNT || !this.#isInflightTooHigh()) return;
@@ -668,17 +677,13 @@ export class Bbr implements CongestionControl {
   }
 
   #noteLoss(): void {
-    if (!this.#isLossInRound) {
-      this.#lossRoundDelivered = this.#delivered;
-      if (!this.#isInRecovery && !this.#isSaved) this.#saveStateUponLoss();
-    }
+    if (!this.#isLossInRound) this.#lossRoundDelivered = this.#delivered;
     this.#isLossInRound = true;
   }
 
   /** A CE mark: what loss above the threshold does. */
   #onEcn(): void {
-    if (!this.#isLossInRound) this.#lossRoundDelivered = this.#delivered;
-    this.#isLossInRound = true;
+    this.#noteLoss();
     if (this.#state === BbrState.Startup) {
       this.#leaveStartupByLoss();
       this.#undoState = -1;
@@ -753,7 +758,7 @@ export class Bbr implements CongestionControl {
   // Section 5.5.11.1 and 5.6.4.4.
   #saveStateUponLoss(): void {
     this.#saveCwnd();
-    this.#isSaved = true;
+    this.#savedAt = this.#now;
     this.#undoState = -1;
     this.#undoBwShortterm = this.#bwShortterm;
     this.#undoInflightShortterm = this.#inflightShortterm;
@@ -763,7 +768,7 @@ export class Bbr implements CongestionControl {
   #endEpisode(): void {
     this.#isInRecovery = false;
     this.#isFastRecovery = false;
-    this.#isSaved = false;
+    this.#savedAt = -1;
   }
 
   #saveCwnd(): void {

@@ -47,7 +47,7 @@ class Run {
 
 for (const [mbit, rttMs] of [[1, 10], [10, 20], [100, 40], [1000, 12], [20, 200]] as const) {
   Deno.test(`bbr: ${mbit} Mbit/s, ${rttMs} ms: finds the rate within 2 %, drains its queue, uses the link, loses nothing`, () => {
-    const r = new Run({ rateBytesPerSec: mbit * 125_000, rtt: rttMs * MILLISECOND });
+    const r = new Run({ rateBytesPerSec: mbit * 125_000, rtt: rttMs * MILLISECOND, queuePackets: 3000 });
     r.until(BbrState.Cruise, 30 * SECOND);
     assertAlmostEquals(r.bbr.maxBwBytesPerSec / r.model.goodput, 1, 0.02);
     assertEquals(r.changes.slice(0, 2).map((c) => c.state).includes(BbrState.Drain), true);
@@ -180,7 +180,7 @@ Deno.test("bbr: 1 % random loss hardly matters", () => {
 });
 
 Deno.test("bbr: ten times the rate is found within seconds, a tenth of it within two cycles", () => {
-  const r = new Run({ rateBytesPerSec: 1.25e6 });
+  const r = new Run({ rateBytesPerSec: 1.25e6, queuePackets: 100 });
   r.model.run(6 * SECOND);
   r.model.rateBytesPerSec = 12.5e6;
   r.model.run(16 * SECOND);
@@ -235,6 +235,22 @@ class Feed {
     s.sampleLostBytes = 0;
     Object.assign(s, change);
     this.bbr.onAck(s);
+  }
+
+  /** A recovery begins. */
+  congestion(signal: CongestionSignal): void {
+    this.sample.isInRecovery = signal !== CongestionSignal.Ecn;
+    this.bbr.onCongestion(signal, this.sample);
+  }
+
+  recovered(): void {
+    this.sample.isInRecovery = false;
+    this.bbr.onRecovered(this.sample);
+  }
+
+  spurious(): void {
+    this.sample.isInRecovery = false;
+    this.bbr.onSpurious();
   }
 
   /** A segment is found to be lost. */
@@ -299,10 +315,10 @@ Deno.test("bbr: loss above 2 % in Up sets the volume to where it crossed, and go
   assertEquals(f.bbr.state, BbrState.Down);
   // 2,000 lost of 99,000 before this segment: 2 % are crossed at once.
   assertEquals(f.bbr.inflightLongtermBytes, 99_000);
-  f.bbr.onCongestion(CongestionSignal.Loss, f.sample);
+  f.congestion(CongestionSignal.Loss);
   f.round(0.5e6);
   assert(f.bbr.cwnd < before || f.bbr.cwnd <= 99_000);
-  f.bbr.onSpurious();
+  f.spurious();
   assertEquals([f.bbr.state, f.bbr.inflightLongtermBytes], [BbrState.Refill, Infinity]);
   assert(f.bbr.cwnd >= before);
 });
@@ -312,7 +328,7 @@ Deno.test("bbr: loss while cruising lowers rate and volume to what is delivered,
   f.until(BbrState.Cruise);
   const rate = f.bbr.pacingRateBytesPerSec;
   f.lose(0, 50_000, 1000);
-  f.bbr.onCongestion(CongestionSignal.Loss, f.sample);
+  f.congestion(CongestionSignal.Loss);
   f.round(0.9e6); // ends the round of the loss
   assertAlmostEquals(f.bbr.pacingRateBytesPerSec / rate, 1, 0.11);
   f.lose(9000, 50_000, 1000);
@@ -321,7 +337,7 @@ Deno.test("bbr: loss while cruising lowers rate and volume to what is delivered,
   f.round(0.1e6);
   const low = f.bbr.pacingRateBytesPerSec / rate;
   assert(low > 0.48 && low < 0.92, `${low}`);
-  f.bbr.onRecovered(f.sample);
+  f.recovered();
   f.until(BbrState.Refill);
   f.round(1e6);
   assert(f.bbr.pacingRateBytesPerSec > 0.98 * rate);
@@ -332,24 +348,24 @@ Deno.test("bbr: a timeout leaves room for one segment, its end restores the wind
   f.until(BbrState.Cruise);
   const before = f.bbr.cwnd;
   f.sample.inFlightBytes = 0;
-  f.bbr.onCongestion(CongestionSignal.Timeout, f.sample);
+  f.congestion(CongestionSignal.Timeout);
   assertEquals(f.bbr.cwnd, 1000);
-  f.bbr.onCongestion(CongestionSignal.TimeoutAgain, f.sample);
+  f.congestion(CongestionSignal.TimeoutAgain);
   assertEquals(f.bbr.cwnd, 1000);
-  f.bbr.onRecovered(f.sample);
+  f.recovered();
   assertEquals(f.bbr.cwnd, before);
 });
 
 Deno.test("bbr: a CE mark is congestion: it ends Startup, and lowers the volume in Up", () => {
   const f = new Feed();
   f.round(1e6);
-  f.bbr.onCongestion(CongestionSignal.Ecn, f.sample);
+  f.congestion(CongestionSignal.Ecn);
   assertEquals(f.bbr.state, BbrState.Drain);
   assert(f.bbr.inflightLongtermBytes < Infinity);
-  f.bbr.onSpurious();
+  f.spurious();
   assert(f.bbr.state !== BbrState.Startup, "it is never taken back");
   f.until(BbrState.Up);
-  f.bbr.onCongestion(CongestionSignal.Ecn, f.sample);
+  f.congestion(CongestionSignal.Ecn);
   assertEquals(f.bbr.state, BbrState.Down);
 });
 
@@ -357,11 +373,25 @@ Deno.test("bbr: an alarm that ended Startup and turns out false leads back to it
   const f = new Feed();
   f.round(1e6);
   for (let i = 0; i < 8; i++) f.lose(i * 5000, 100_000, 1000 * (i + 1));
-  f.bbr.onCongestion(CongestionSignal.Loss, f.sample);
+  f.congestion(CongestionSignal.Loss);
   f.round(1.3e6, { sampleLostBytes: 8000, txInFlightBytes: 100_000 });
   assertEquals(f.bbr.state, BbrState.Drain);
-  f.bbr.onSpurious();
+  f.spurious();
   assertEquals([f.bbr.state, f.bbr.inflightLongtermBytes], [BbrState.Startup, Infinity]);
+});
+
+Deno.test("bbr: a loss that was repaired at once is one episode, which ends by itself", () => {
+  const f = new Feed();
+  f.until(BbrState.Cruise);
+  const before = f.bbr.cwnd;
+  f.congestion(CongestionSignal.Loss);
+  f.round(1e6, { isInRecovery: false });
+  f.round(1e6);
+  f.sample.inFlightBytes = 0;
+  f.congestion(CongestionSignal.Timeout);
+  assertEquals(f.bbr.cwnd, 1000);
+  f.recovered();
+  assert(f.bbr.cwnd > 1000 && f.bbr.cwnd <= before);
 });
 
 Deno.test("bbr: five ranges lost in a round are too few to end Startup", () => {
@@ -369,7 +399,7 @@ Deno.test("bbr: five ranges lost in a round are too few to end Startup", () => {
   f.round(1e6);
   for (let i = 0; i < 5; i++) f.lose(i * 5000, 100_000, 1000 * (i + 1));
   for (let i = 0; i < 8; i++) f.lose(20_000 + (i + 1) * 1000, 100_000, 1000 * (i + 6)); // goes on from the fifth
-  f.bbr.onCongestion(CongestionSignal.Loss, f.sample);
+  f.congestion(CongestionSignal.Loss);
   f.round(1.3e6, { sampleLostBytes: 13_000, txInFlightBytes: 100_000 });
   assertEquals(f.bbr.state, BbrState.Startup);
 });

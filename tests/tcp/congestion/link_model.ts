@@ -168,7 +168,8 @@ export class LinkModel {
       const delayedAckAt = this.#delayedAt === NEVER ? NEVER : this.#delayedAt + 40 * MILLISECOND;
       const ackAt = this.#ackHead < this.#acks.length ? this.#acks[this.#ackHead]!.at : NEVER;
       const timeoutAt = this.inFlight > 0 || this.#gaps.length > 0
-        ? this.#lastProgressAt + this.#backoff * Math.max(200 * MILLISECOND, 3 * this.#srtt)
+        ? this.#lastProgressAt +
+          this.#backoff * (this.#srtt === 0 ? SECOND : Math.max(200 * MILLISECOND, 3 * this.#srtt))
         : NEVER;
       const at = Math.max(this.now, Math.min(sendAt, ackAt, delayedAckAt, timeoutAt));
       if (at > until) {

@@ -15,6 +15,7 @@ import type { NetemConfig } from "../impair/config.ts";
 import { formatTime } from "../impair/units.ts";
 import { AddressKind, addressKind, isWireKind } from "../ip/address_kind.ts";
 import { RouteTable } from "../ip/route_table.ts";
+import { makeEncapsulation } from "../tunnel/make_encapsulation.ts";
 import { DEFAULT_TCP_OPTIONS, type TcpOptions } from "../tcp/options.ts";
 import { DEFAULT_UDP_OPTIONS, type UdpOptions } from "../udp/udp.ts";
 import { type IpInterface, IpPrefix } from "../wire/ip_addr.ts";
@@ -24,6 +25,7 @@ import { ConfigFaults, nearest, type PathStep } from "./config_faults.ts";
 import {
   type EndpointName,
   FQ_RATES,
+  MTU_MAX,
   parseNames,
   parseShape,
   type ShapedHost,
@@ -41,6 +43,7 @@ import {
   type LinuxPortConfig,
   type PeerConfig,
   type QdiscConfig,
+  type RouteType,
   type SleeperConfig,
 } from "./options.ts";
 
@@ -75,8 +78,17 @@ export interface HostPeerOptions {
   allowed: string | string[];
   /** The largest inner packet in bytes, 576 to 1,900 (default that of the host). */
   mtu?: number;
+  /**
+   * Inner prefixes that it may send from beside `allowed`, though nothing is routed to it for them: where several peers share
+   * the traffic to a prefix, each may send from it.
+   */
+  accept?: string | string[];
   /** Its VXLAN network identifier (default that of the encapsulation). */
   vni?: number;
+  /** Its GRE key, 0 for none (default that of the encapsulation). */
+  key?: number;
+  /** Whether the routes have to know a way back to the source of what comes from it (default that of the host). */
+  rpFilter?: "none" | "loose" | "strict";
   /**
    * Whether the ECN field is shown outside the tunnel, where congestion can be marked in it: `"normal"`, or
    * `"compatibility"` (default) unless it is known that the peer carries a mark back in, as Linux does, and this host
@@ -111,19 +123,40 @@ export interface HostOptions {
   sleeper?: SleeperConfig;
   /** The peers (default none). */
   peers?: HostPeerOptions[];
-  /** Routes beside those to what the peers are allowed: to a prefix, by the name of a peer. */
-  routes?: { to: string; via: string; metric?: number }[];
+  /**
+   * Routes beside those to what the peers are allowed: to a prefix, by the name of a peer; or of another `type`, without a peer:
+   * `"blackhole"` drops packets in silence, `"unreachable"` and `"prohibit"` answer them. The lowest `metric` (default 0)
+   * goes first; routes of one prefix and metric share the flows in proportion to their `weight` (1 to 256, default 1).
+   */
+  routes?: { to: string; via?: string; metric?: number; type?: RouteType; weight?: number }[];
   /** Forward packets that are for others (default false). */
   forward?: boolean;
-  /** The largest inner packet in bytes, 576 to 1,900 (default what an underlay of 1,500 bytes leaves). */
+  /**
+   * Whether the routes have to know a way back to the source of a packet that comes in: `"strict"`, by the peer that it came
+   * from; `"loose"`, by any; `"none"` (default). Beside it a peer's sources are always held against `allowed`.
+   */
+  rpFilter?: "none" | "loose" | "strict";
+  /** Lower the MSS option of SYNs that are forwarded to what the links carry (default false). */
+  clampMss?: boolean;
+  /** The largest inner packet in bytes, 576 to 1,900 (default what the underlay leaves). */
   mtu?: number;
+  /** The largest packet of the underlay in bytes, at least 576 (default 1,500). */
+  underlayMtu?: number;
   /** How packets travel between peers (default `"raw"`). */
-  encapsulation?: "raw" | "vxlan-gpe" | "none" | { kind: "raw" | "none" } | { kind: "vxlan-gpe"; vni?: number };
+  encapsulation?:
+    | "raw"
+    | "vxlan-gpe"
+    | "gue"
+    | "gre"
+    | "none"
+    | { kind: "raw" | "gue" | "none" }
+    | { kind: "vxlan-gpe"; vni?: number }
+    | { kind: "gre"; key?: number };
   /** The queueing discipline, with options by tc's names (default `"fq"`). */
   qdisc?: "fq" | "pfifo" | { kind: "fq" | "pfifo"; [option: string]: unknown };
   /** Impairments of all peers, each direction for those peers that have none of their own in that direction. */
   impair?: ImpairOption;
-  /** Congestion control of TCP by name (default `"reno"`). */
+  /** Congestion control of TCP by name (default `"cubic"`). */
   congestion?: string;
   /**
    * Settings of TCP; times in ns or as text with a unit. Timeouts of retransmission are at least 1 ms, `maxRto` is not
@@ -181,8 +214,15 @@ function complete(shaped: ShapedHost): HostConfig {
     port: shaped.port ?? { kind: "auto" },
     sleeper: shaped.sleeper ?? null,
     peers: (shaped.peers ?? []).map((peer, i) => completePeer(peer, i, shaped, encapsulation)),
-    routes: (shaped.routes ?? []).map(({ to, via, metric }) => ({ to, via, metric: metric ?? 0 })),
+    routes: (shaped.routes ?? []).map(({ to, via, metric, type, weight }) => ({
+      to,
+      via: via ?? null,
+      metric: metric ?? 0,
+      kind: type ?? "unicast",
+      weight: weight ?? 1,
+    })),
     forward: shaped.forward ?? false,
+    clampMss: shaped.clampMss ?? false,
     encapsulation,
     qdisc: completeQdisc(shaped),
     tcp: shaped.congestion === undefined ? shaped.tcp ?? {} : { ...shaped.tcp, congestion: shaped.congestion },
@@ -193,8 +233,9 @@ function complete(shaped: ShapedHost): HostConfig {
 }
 
 function completeEncapsulation(shaped: ShapedHost): EncapsulationConfig {
-  const { kind, vni } = shaped.encapsulation ?? { kind: "raw" };
-  return kind === "vxlan-gpe" ? { kind, vni: vni ?? 0 } : { kind };
+  const { kind, vni, key } = shaped.encapsulation ?? { kind: "raw" };
+  if (kind === "vxlan-gpe") return { kind, vni: vni ?? 0 };
+  return kind === "gre" ? { kind, key: key ?? 0 } : { kind };
 }
 
 function completeQdisc(shaped: ShapedHost): QdiscConfig {
@@ -208,33 +249,43 @@ function completeQdisc(shaped: ShapedHost): QdiscConfig {
 
 function completePeer(peer: ShapedPeer, i: number, host: ShapedHost, encapsulation: EncapsulationConfig): PeerConfig {
   const endpoint = peer.endpoint ?? null;
+  const { kind } = encapsulation;
+  const vni = kind === "gre" ? peer.key ?? encapsulation.key : kind === "vxlan-gpe" ? peer.vni ?? encapsulation.vni : 0;
+  const rpFilter = peer.rpFilter ?? host.rpFilter ?? "none";
   return {
     name: peer.name ?? defaultName(peer, i),
     endpoint,
     allowed: peer.allowed,
-    mtu: peer.mtu ?? host.mtu ?? tunnelMtu(endpoint, encapsulation),
-    vni: peer.vni ?? (encapsulation.kind === "vxlan-gpe" ? encapsulation.vni : 0),
+    accept: peer.accept ?? [],
+    mtu: peer.mtu ?? host.mtu ?? Math.min(MTU_MAX, tunnelMtu(endpoint, encapsulation.kind, vni, host.underlayMtu)),
+    vni,
+    reversePath: rpFilter === "none" ? null : rpFilter,
     ecn: peer.ecn ?? "compatibility",
     impair: completeImpair(peer.impair, host.impair),
   };
 }
 
 /** A name that no other peer has, but one with the same endpoint and VNI, which is refused for that. */
-function defaultName({ endpoint, vni }: ShapedPeer, i: number): string {
+function defaultName({ endpoint, vni, key }: ShapedPeer, i: number): string {
   if (endpoint === undefined) return `peer${i + 1}`;
   const name = formatEndpoint(endpoint.address, endpoint.port);
-  return vni === undefined ? name : `${name} vni ${vni}`;
+  return vni !== undefined ? `${name} vni ${vni}` : key !== undefined ? `${name} key ${key}` : name;
 }
 
 function completeImpair(own: ShapedImpair | undefined, host: ShapedImpair | undefined): ImpairConfig {
   return { in: own?.in ?? host?.in ?? null, out: own?.out ?? host?.out ?? null };
 }
 
-/** The inner MTU that an underlay of {@linkcode UNDERLAY_MTU} leaves. */
-function tunnelMtu(endpoint: Endpoint | null, encapsulation: EncapsulationConfig): number {
-  if (endpoint === null) return UNDERLAY_MTU;
-  const header = encapsulation.kind === "vxlan-gpe" ? 8 : 0;
-  return UNDERLAY_MTU - ipHeaderBytes(endpoint.address.version) - UDP_HEADER_BYTES - header;
+/** The inner MTU that an underlay leaves: nothing is fragmented outside. */
+function tunnelMtu(
+  endpoint: Endpoint | null,
+  kind: EncapsulationConfig["kind"],
+  networkId: number,
+  underlayMtu: number = UNDERLAY_MTU,
+): number {
+  if (endpoint === null || kind === "none") return underlayMtu;
+  const header = makeEncapsulation(kind).headerBytes(networkId);
+  return underlayMtu - ipHeaderBytes(endpoint.address.version) - UDP_HEADER_BYTES - header;
 }
 
 function checkAddresses(config: HostConfig, faults: ConfigFaults): void {
@@ -281,8 +332,19 @@ function checkPeers(config: HostConfig, shaped: ShapedHost, faults: ConfigFaults
     if (config.encapsulation.kind !== "vxlan-gpe" && shaped.peers![i]!.vni !== undefined) {
       faults.add(["peers", i, "vni"], `nothing: "${config.encapsulation.kind}" has no network identifier`);
     }
+    if (config.encapsulation.kind !== "gre" && shaped.peers![i]!.key !== undefined) {
+      faults.add(["peers", i, "key"], `nothing: "${config.encapsulation.kind}" has no key`);
+    }
     if (peer.mtu < IPV6_MTU_MIN && (hasV6 || peer.allowed.some((prefix) => !prefix.address.isV4))) {
-      const path: PathStep[] = shaped.peers![i]!.mtu === undefined ? ["mtu"] : ["peers", i, "mtu"];
+      const path: PathStep[] = shaped.peers![i]!.mtu !== undefined
+        ? ["peers", i, "mtu"]
+        : shaped.mtu === undefined && shaped.underlayMtu !== undefined
+        ? ["underlayMtu"]
+        : ["mtu"];
+      if (path[0] === "underlayMtu") {
+        faults.add(path, `at least ${IPV6_MTU_MIN} and the headers of the tunnel, since IPv6 is used`);
+        return;
+      }
       faults.add(path, `at least ${IPV6_MTU_MIN}, since IPv6 is used`);
     }
     peer.allowed.forEach((prefix, j) => {
@@ -332,7 +394,7 @@ function checkEndpoints(config: HostConfig, faults: ConfigFaults): void {
     const key = kind === "raw" ? `${a} ${port}` : `${a} ${vni}`;
     const other = seen.get(key);
     if (other !== undefined) {
-      const what = kind === "raw" ? "address and port" : "address and vni";
+      const what = kind === "raw" ? "address and port" : `address and ${kind === "gre" ? "key" : "vni"}`;
       faults.add(path, `an ${what} of its own: peers[${other}] has the same`);
     }
     seen.set(key, i);
@@ -351,7 +413,9 @@ function prefixesIntoTunnel(config: HostConfig): { table: RouteTable; places: st
   const add = (prefix: IpPrefix, place: string): void => {
     if (prefix.length > 0) table.add(prefix, places.push(place) - 1);
   };
-  config.routes.forEach(({ to }, i) => add(to, `routes[${i}]`));
+  config.routes.forEach(({ to, via }, i) => {
+    if (via !== null) add(to, `routes[${i}]`);
+  });
   config.peers.forEach(({ allowed }, i) => allowed.forEach((prefix) => add(prefix, `peers[${i}].allowed`)));
   return { table, places };
 }
@@ -359,9 +423,13 @@ function prefixesIntoTunnel(config: HostConfig): { table: RouteTable; places: st
 function checkRoutes(config: HostConfig, faults: ConfigFaults): void {
   const peers = new Map(config.peers.map((peer) => [peer.name, peer]));
   const seen = new Set<string>();
-  config.routes.forEach(({ to, via, metric }, i) => {
-    const peer = peers.get(via);
-    if (peer === undefined) {
+  config.routes.forEach(({ to, via, metric, kind = "unicast" }, i) => {
+    const peer = via === null ? undefined : peers.get(via);
+    if (kind !== "unicast") {
+      if (via !== null) faults.add(["routes", i, "via"], `nothing: a route of type "${kind}" leads to no peer`);
+    } else if (via === null) {
+      faults.add(["routes", i], 'the name of a peer in "via", or a type other than unicast');
+    } else if (peer === undefined) {
       const near = nearest(via, [...peers.keys()]);
       faults.add(["routes", i, "via"], `the name of a peer${near === null ? "" : `; did you mean "${near}"?`}`);
     }

@@ -57,7 +57,7 @@ export interface TcpOptions {
   synAckRetries: number;
   /** Timeouts of data in a row before the connection is given up. Default 15. */
   retries: number;
-  /** Name of the congestion control. Default `"reno"`. */
+  /** Name of the congestion control. Default `"cubic"`. */
   congestion: string;
   /** How slow start ends before there is loss, by name. Default `"hystart++"` (RFC 9406). */
   slowStartExit: string;
@@ -119,7 +119,7 @@ export const DEFAULT_TCP_OPTIONS: TcpOptions = {
   synRetries: 6,
   synAckRetries: 5,
   retries: 15,
-  congestion: "reno",
+  congestion: "cubic",
   slowStartExit: "hystart++",
   slowStartGrowth: "bytes",
   pacing: "edt",

@@ -11,8 +11,11 @@
 
 import { seqDiff, seqGe, seqGt, seqLe, seqLt } from "../wire/seq.ts";
 
-/** The most out-of-order ranges remembered. */
-export const REASSEMBLY_RANGES = 64;
+/** The most out-of-order ranges remembered: as many holes as a large window may have after slow start has overshot. */
+export const REASSEMBLY_RANGES = 1024;
+
+/** Room for so many is made at first; it doubles up to the bound. */
+const FIRST_RANGES = 32;
 
 /** Out-of-order ranges of one connection. */
 export class Reassembly {
@@ -38,10 +41,8 @@ export class Reassembly {
 
   /** Index of the first range that has a byte of `[left, right)`, or -1. */
   firstOverlap(left: number, right: number): number {
-    for (let i = 0; i < this.#count; i++) {
-      if (seqLt(this.left(i), right) && seqLt(left, this.right(i))) return i;
-    }
-    return -1;
+    const i = this.#find(left);
+    return i < this.#count && seqLt(this.left(i), right) && seqLt(left, this.right(i)) ? i : -1;
   }
 
   /** Bytes in all ranges. */
@@ -58,10 +59,10 @@ export class Reassembly {
 
   /** Notes that `[left, right)` has come; false if there is no room to remember it. */
   add(left: number, right: number): boolean {
-    const cells = this.#cells ??= new Int32Array(3 * REASSEMBLY_RANGES);
+    let cells = this.#cells ??= new Int32Array(3 * FIRST_RANGES);
     // The ranges from `first` up to `last` touch the new one.
-    let first = 0;
-    while (first < this.#count && seqLt(cells[3 * first + 1]!, left)) first++;
+    let first = this.#find(left);
+    if (first > 0 && this.right(first - 1) === left) first--;
     let last = first;
     let newLeft = left;
     let newRight = right;
@@ -72,6 +73,11 @@ export class Reassembly {
     }
     if (first === last) {
       if (this.#count === REASSEMBLY_RANGES) return false;
+      if (3 * this.#count === cells.length) {
+        cells = new Int32Array(Math.min(2 * cells.length, 3 * REASSEMBLY_RANGES));
+        cells.set(this.#cells);
+        this.#cells = cells;
+      }
       cells.copyWithin(3 * first + 3, 3 * first, 3 * this.#count);
       this.#count++;
     } else if (last - first > 1) {
@@ -123,6 +129,18 @@ export class Reassembly {
       last = bestAge;
     }
     return n;
+  }
+
+  /** Index of the first range that ends beyond `seq`; `count` if there is none. */
+  #find(seq: number): number {
+    let low = 0;
+    let high = this.#count;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (seqLe(this.right(middle), seq)) low = middle + 1;
+      else high = middle;
+    }
+    return low;
   }
 
   /** Forgets everything. */

@@ -72,7 +72,7 @@ Deno.test("info: a snapshot after fast retransmit, timeout, probe and data out o
   };
   assertEquals({ ...info, ...expected }, info);
   // Busy from the first byte on; from when the window closed it was the window.
-  const rto = t.rtt.rto / 2 / MILLISECOND;
+  const rto = t.rtt.rto / MILLISECOND;
   assertAlmostEquals(info.busy, 700 + rto, 1);
   assertAlmostEquals(info.rwndLimited, rto, 1);
   assertMatch(

@@ -61,14 +61,14 @@ Deno.test("recovery: limited transmit, the retransmission beyond cwnd, one new s
   h.quiet();
   // What limited transmit sent is no part of FlightSize (RFC 5681 section 3.2 step 2).
   assertEquals([t.congestion.cwnd, t.congestion.ssthresh], [5 * MSS, 5 * MSS]);
-  // 12 are out; with 7 duplicates 5 are in flight, and each further one lets another go.
-  dup(h, 1, 4);
-  h.quiet();
-  dup(h, 1, 1);
-  h.out({ flags: ".", seq: nth(12) });
-  dup(h, 1, 1);
-  h.out({ flags: ".", seq: nth(13) });
-  h.quiet();
+  // 12 are out and 5 are to be: of 12 that arrive 5 may go, rounded up (RFC 9937 section 6). The first arrival sent one.
+  const sent: number[] = [];
+  for (let arrived = 2; arrived <= 7; arrived++) {
+    dup(h, 1, 1);
+    sent.push(...h.all().map((s) => s.seq!));
+    assertEquals(1 + sent.length, Math.ceil(arrived * 5 / 12));
+  }
+  assertEquals(sent, [nth(12), nth(13)]);
   // A partial acknowledgment for 4 segments (3 had arrived): the hole goes again, and one new segment for the old one.
   h.in({ flags: ".", seq: 1, ack: nth(4) });
   h.out({ flags: ".", seq: nth(4) });

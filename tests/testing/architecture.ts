@@ -111,11 +111,27 @@ interface Import {
   specifier: string | undefined;
 }
 
-/** All that a file imports or re-exports, types and `import()` included. */
+/** The strings that constants of a file stand for. */
+function stringConstants(file: ts.SourceFile): Map<string, string> {
+  const found = new Map<string, string>();
+  for (const statement of file.statements) {
+    if (!ts.isVariableStatement(statement) || (statement.declarationList.flags & ts.NodeFlags.Const) === 0) continue;
+    for (const { name, initializer } of statement.declarationList.declarations) {
+      if (ts.isIdentifier(name) && initializer && ts.isStringLiteralLike(initializer)) {
+        found.set(name.text, initializer.text);
+      }
+    }
+  }
+  return found;
+}
+
+/** All that a file imports or re-exports, types and `import()` included, also that of a constant. */
 function importsOf(path: string, source: string): Import[] {
   const found: Import[] = [];
-  const add = (node: ts.Node, name: ts.Node | undefined) =>
-    found.push({ node, specifier: name && ts.isStringLiteralLike(name) ? name.text : undefined });
+  const constants = stringConstants(parse(path, source));
+  const textOf = (name: ts.Node | undefined): string | undefined =>
+    name && (ts.isStringLiteralLike(name) ? name.text : ts.isIdentifier(name) ? constants.get(name.text) : undefined);
+  const add = (node: ts.Node, name: ts.Node | undefined) => found.push({ node, specifier: textOf(name) });
   for (const node of descendants(parse(path, source))) {
     if (ts.isImportDeclaration(node)) add(node, node.moduleSpecifier);
     else if (ts.isExportDeclaration(node) && node.moduleSpecifier !== undefined) add(node, node.moduleSpecifier);

@@ -66,6 +66,8 @@ export interface Segment {
   data?: string;
   /** Urgent pointer. */
   urgent?: number;
+  /** ECN field of the IP header: 0 not capable, 2 ECT(0), 3 CE. */
+  ecn?: number;
   /** Expected time in ms, when it is to be checked. */
   at?: number;
 }
@@ -121,8 +123,8 @@ export class TcpTrace implements TcpNetwork {
   constructor(options: Partial<TcpOptions> = {}, family: 4 | 6 = 4) {
     this.local = IpAddr.parse(family === 4 ? "10.7.0.1" : "fd07:1:2:3:4:5:6:1");
     this.remote = IpAddr.parse(family === 4 ? "10.7.0.2" : "fd07:a:b:c:d:e:f:2");
-    // Traces are of single segments: pacing is off unless it is what is tested.
-    this.tcp = new TraceTcp(this, { pacing: "off", ...options });
+    // Traces are of single segments, of windows that are halved: pacing is off and the control Reno unless that is tested.
+    this.tcp = new TraceTcp(this, { pacing: "off", congestion: "reno", ...options });
   }
 
   acquire(): Packet | null {
@@ -174,6 +176,7 @@ export class TcpTrace implements TcpNetwork {
       win: h.window,
       sackOk: h.sackPermitted,
       ts: h.hasTimestamps ? [h.tsVal, h.tsEcr] : false,
+      ecn: ip.trafficClass & 3,
     };
     this.#lastTsVal = h.tsVal;
     if ((h.flags & ACK) !== 0) segment.ack = seqDiff(h.ack, PEER_ISS);
@@ -244,6 +247,7 @@ export class TcpTrace implements TcpNetwork {
     p.bytes.set(data, p.end - data.length);
     this.#ip.setAddresses(this.remote, this.local);
     this.#ip.setDefaults(IpProtocol.Tcp, p.length);
+    this.#ip.trafficClass = segment.ecn ?? 0;
     emitTcp(p.view, p.start, p.end, this.#ip, h);
     mutate?.(p);
     p.l4 = p.start;
@@ -358,6 +362,11 @@ export class TcpTrace implements TcpNetwork {
     const t = listener.accept();
     if (t === null) fail("nothing to accept");
     return t;
+  }
+
+  /** From now on the peer's segments carry timestamps, each of which echoes the latest of ours. */
+  peerSendsTimestamps(): void {
+    this.#peerTimestamps = true;
   }
 
   /** The same actively. */

@@ -23,6 +23,8 @@ export class TransportNetwork extends TestPool {
   readonly own: IpAddr[] = [IpAddr.parse("10.7.0.1"), IpAddr.parse("fd07::1")];
   /** The MTU to everywhere; 0 for no route. */
   mtu = 1500;
+  /** The path MTU that was learnt. */
+  pathMtu = Infinity;
   /** What `output` answers. */
   answer: DropReason = DropReason.None;
   readonly #ip = new IpHeader();
@@ -50,6 +52,21 @@ export class TransportNetwork extends TestPool {
   /** The MTU. */
   mtuTo(_destination: IpAddr): number {
     return this.mtu;
+  }
+
+  /** The path MTU, if one was learnt, else the MTU. */
+  pathMtuTo(_destination: IpAddr, _now: Instant): number {
+    return Math.min(this.mtu, this.pathMtu);
+  }
+
+  /** Keeps the path MTU, for all destinations. */
+  learnPathMtu(_w0: number, _w1: number, _w2: number, _w3: number, mtu: number, _now: Instant): void {
+    this.pathMtu = mtu;
+  }
+
+  /** An empty large packet. */
+  acquireLarge(): Packet | null {
+    return this.pool.acquireLarge();
   }
 
   /** Prepends the IP header and keeps the packet. */

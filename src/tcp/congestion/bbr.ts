@@ -37,62 +37,19 @@ import {
   type LossSample,
   MAX_CWND,
 } from "./control.ts";
+import { BETA, FullPipe, MaxBandwidth, MinRtt, ShortTerm } from "./bbr_model.ts";
+import { AckPhase, BbrState, CWND_GAIN, PACING_GAIN, STATE_WHY } from "./bbr_states.ts";
 import { WindowedMax } from "./windowed_max.ts";
 
-/** The states of the draft's section 5.1. */
-export enum BbrState {
-  /** Doubles the rate each round. */
-  Startup,
-  /** Lets the queue of Startup run empty. */
-  Drain,
-  /** ProbeBW_DOWN: sends more slowly than the path delivers. */
-  Down,
-  /** ProbeBW_CRUISE: sends as fast as the path delivers. */
-  Cruise,
-  /** ProbeBW_REFILL: fills the pipe for a round. */
-  Refill,
-  /** ProbeBW_UP: probes for a higher rate. */
-  Up,
-  /** Lets the queue run empty to see the round-trip time of the path. */
-  ProbeRtt,
-}
-
-/** What acknowledgments tell about a probe (BBR.ack_phase). */
-enum AckPhase {
-  Init,
-  Refilling,
-  ProbeStarting,
-  ProbeFeedback,
-  ProbeStopping,
-}
-
-// By state: section 5.6.1.
-const PACING_GAIN: readonly number[] = [2.77, 0.5, 0.9, 1, 1, 1.25, 1];
-const CWND_GAIN: readonly number[] = [2, 2, 2, 2, 2, 2.25, 0.5];
-const WHY: readonly string[] = [
-  "bbr: startup",
-  "bbr: drain",
-  "bbr: probe down",
-  "bbr: cruise",
-  "bbr: refill",
-  "bbr: probe up",
-  "bbr: probe rtt",
-];
-
 const LOSS_THRESH = 0.02;
-const BETA = 0.7;
 const HEADROOM = 0.15;
 const PACING_MARGIN = 0.99;
 const MIN_PIPE_SEGMENTS = 4;
-const STARTUP_FULL_BW_GROWTH = 1.25;
-const STARTUP_FULL_BW_ROUNDS = 3;
 const STARTUP_FULL_LOSS_COUNT = 6;
 const DRAIN_ROUNDS = 3;
 const EXTRA_ACKED_ROUNDS = 10;
 const RENO_ROUNDS = 63;
 const MAX_UP_ROUNDS = 30;
-const MIN_RTT_FILTER: Duration = 10 * SECOND;
-const PROBE_RTT_INTERVAL: Duration = 5 * SECOND;
 const PROBE_RTT_DURATION: Duration = 200 * MILLISECOND;
 const PROBE_WAIT: Duration = 2 * SECOND;
 const MAX_QUANTUM_BYTES = 65536;
@@ -103,7 +60,7 @@ export class Bbr implements CongestionControl {
   readonly name: string = "bbr";
   readonly ssthresh: number = Infinity;
   readonly ownsRecovery: boolean = true;
-  why: string = WHY[BbrState.Startup]!;
+  why: string = STATE_WHY[BbrState.Startup]!;
   cwnd: number;
   pacingRateBytesPerSec: number;
   readonly #rng: Rng;
@@ -133,26 +90,14 @@ export class Bbr implements CongestionControl {
   #wasFullNow = false;
   #wasFullBefore = false;
 
-  // Rates, in bytes per second: sections 5.5.2 to 5.5.6.
+  // The model.
+  readonly #maxBw = new MaxBandwidth();
+  readonly #fullPipe = new FullPipe();
+  readonly #minRtt = new MinRtt();
+  readonly #shortTerm = new ShortTerm();
   #bw = 0;
-  #maxBw = 0;
-  #bwCycle = 0;
-  #bwLastCycle = 0;
-  #bwShortterm: number = Infinity;
-  #bwLatest = 0;
-
-  // Full-pipe estimator: section 5.3.1.2.
-  #fullBw = 0;
-  #fullBwCount = 0;
-  #fullBwNow = false;
   #fullBwReached = false;
 
-  // Round-trip time: section 5.3.4.3.
-  #minRtt: Duration = Infinity;
-  #minRttStamp: Instant = 0;
-  #probeRttMinDelay: Duration = Infinity;
-  #probeRttMinStamp: Instant = 0;
-  #probeRttExpired = false;
   #probeRttDoneStamp: Instant = 0;
   #probeRttRoundDone = false;
   /** A segment sent when between these many bytes were delivered was sent in ProbeRTT. */
@@ -162,8 +107,6 @@ export class Bbr implements CongestionControl {
 
   // Volumes, in bytes.
   #inflightLongterm: number = Infinity;
-  #inflightShortterm: number = Infinity;
-  #inflightLatest = 0;
   #maxInflight = 0;
   #sendQuantum = 0;
   #extraAckedIntervalStart: Instant = 0;
@@ -183,9 +126,6 @@ export class Bbr implements CongestionControl {
   #prevProbePrecautionary = false;
 
   // Loss: section 5.5.10.
-  #isLossInRound = false;
-  #lossRoundDelivered = 0;
-  #lossRoundStart = false;
   #lossRangesInRound = 0;
   #lastLostEnd = 0;
   #isInRecovery = false;
@@ -219,12 +159,12 @@ export class Bbr implements CongestionControl {
 
   /** The highest delivery rate of this probing cycle and the last in bytes per second; 0 before the first sample. */
   get maxBwBytesPerSec(): number {
-    return this.#maxBw;
+    return this.#maxBw.value;
   }
 
   /** The smallest round-trip time of the last ten seconds, or `Infinity`. */
   get minRtt(): Duration {
-    return this.#minRtt;
+    return this.#minRtt.value;
   }
 
   /** The volume in flight that was too much, in bytes, or `Infinity`. */
@@ -241,8 +181,7 @@ export class Bbr implements CongestionControl {
     this.#now = now;
     if (!this.#hasStarted) {
       this.#hasStarted = true;
-      this.#minRttStamp = now;
-      this.#probeRttMinStamp = now;
+      this.#minRtt.start(now);
       this.#extraAckedIntervalStart = now;
     } else if (inFlightBytes <= bytes && !this.#isInRecovery) {
       this.#restartFromIdle();
@@ -258,7 +197,7 @@ export class Bbr implements CongestionControl {
     if (!this.#isInRecovery && this.#savedAt !== loss.now) this.#saveStateUponLoss();
     if (loss.seq !== this.#lastLostEnd || this.#lossRangesInRound === 0) this.#lossRangesInRound++;
     this.#lastLostEnd = seqAdd(loss.seq, loss.bytes);
-    this.#noteLoss();
+    this.#shortTerm.noteLoss(this.#delivered);
     if (!this.#isBwProbeSample) return;
     this.#rsTxInFlight = loss.txInFlightBytes;
     this.#rsLost = loss.lostSinceSentBytes;
@@ -276,20 +215,21 @@ export class Bbr implements CongestionControl {
     // A loss that was repaired at once begins an episode that nobody ends.
     if (this.#isInRecovery && !sample.isInRecovery) this.onRecovered(sample);
     this.#takeSample(sample);
-    this.#updateLatestDeliverySignals(sample);
-    this.#updateCongestionSignals(sample);
+    const { priorDeliveredBytes } = sample;
+    this.#shortTerm.update(this.#rsDeliveryRate, this.#rsDelivered, priorDeliveredBytes, this.#delivered);
+    this.#updateMaxBw(sample);
+    if (this.#shortTerm.isRoundStart) {
+      this.#shortTerm.endRound(this.#isProbingBw(), this.#maxBw.value, this.cwnd);
+    }
     this.#updateAckAggregation(sample);
     this.#checkFullBwReached();
     this.#checkStartupDone();
     this.#checkDrainDone();
     this.#updateProbeBwCyclePhase(sample);
-    this.#updateMinRtt(sample);
+    this.#minRtt.update(sample.rtt, this.#now);
     this.#checkProbeRtt();
-    if (this.#lossRoundStart) {
-      this.#bwLatest = this.#rsDeliveryRate;
-      this.#inflightLatest = this.#rsDelivered;
-    }
-    this.#bw = Math.min(this.#maxBw, this.#bwShortterm);
+    this.#shortTerm.advance(this.#rsDeliveryRate, this.#rsDelivered);
+    this.#bw = Math.min(this.#maxBw.value, this.#shortTerm.bw);
     this.#setPacingRate(PACING_GAIN[this.#state]!);
     this.#updateSendQuantum();
     this.#setCwnd(sample.deliveredBytes);
@@ -307,7 +247,7 @@ export class Bbr implements CongestionControl {
     this.#isInRecovery = true;
     this.#isFastRecovery = signal === CongestionSignal.Loss;
     if (this.#isFastRecovery) {
-      this.#noteLoss();
+      this.#shortTerm.noteLoss(this.#delivered);
     } else {
       this.cwnd = sample.inFlightBytes + this.#mss;
     }
@@ -326,10 +266,10 @@ export class Bbr implements CongestionControl {
   onSpurious(): void {
     this.#endEpisode();
     this.#restoreCwnd();
-    this.#isLossInRound = false;
-    this.#resetFullBw();
-    this.#bwShortterm = Math.max(this.#bwShortterm, this.#undoBwShortterm);
-    this.#inflightShortterm = Math.max(this.#inflightShortterm, this.#undoInflightShortterm);
+    this.#shortTerm.isLossInRound = false;
+    this.#fullPipe.reset();
+    this.#shortTerm.bw = Math.max(this.#shortTerm.bw, this.#undoBwShortterm);
+    this.#shortTerm.inflight = Math.max(this.#shortTerm.inflight, this.#undoInflightShortterm);
     this.#inflightLongterm = Math.max(this.#inflightLongterm, this.#undoInflightLongterm);
     if (this.#undoState === BbrState.Startup && this.#state !== BbrState.Startup) {
       this.#fullBwReached = false;
@@ -365,7 +305,7 @@ export class Bbr implements CongestionControl {
 
   #enter(state: BbrState): void {
     this.#state = state;
-    this.why = WHY[state]!;
+    this.why = STATE_WHY[state]!;
   }
 
   #isInProbeBw(): boolean {
@@ -417,51 +357,7 @@ export class Bbr implements CongestionControl {
   #updateMaxBw(sample: AckSample): void {
     this.#updateRound(sample);
     const rate = this.#rsDeliveryRate;
-    if (rate <= 0 || rate < this.#maxBw && this.#rsIsAppLimited) return;
-    this.#bwCycle = Math.max(this.#bwCycle, rate);
-    this.#maxBw = Math.max(this.#bwCycle, this.#bwLastCycle);
-  }
-
-  #advanceMaxBwFilter(): void {
-    // A cycle without samples says nothing: the last one is remembered.
-    if (this.#bwCycle === 0) return;
-    this.#bwLastCycle = this.#bwCycle;
-    this.#bwCycle = 0;
-  }
-
-  // Section 5.5.10.3.
-  #updateLatestDeliverySignals(sample: AckSample): void {
-    this.#lossRoundStart = false;
-    this.#bwLatest = Math.max(this.#bwLatest, this.#rsDeliveryRate);
-    this.#inflightLatest = Math.max(this.#inflightLatest, this.#rsDelivered);
-    if (sample.priorDeliveredBytes >= 0 && sample.priorDeliveredBytes >= this.#lossRoundDelivered) {
-      this.#lossRoundDelivered = this.#delivered;
-      this.#lossRoundStart = true;
-    }
-  }
-
-  #updateCongestionSignals(sample: AckSample): void {
-    this.#updateMaxBw(sample);
-    if (!this.#lossRoundStart) return;
-    // Once a round: adapt to what was delivered in it.
-    if (this.#isLossInRound && !this.#isProbingBw()) {
-      if (this.#bwShortterm === Infinity) this.#bwShortterm = this.#maxBw;
-      if (this.#inflightShortterm === Infinity) this.#inflightShortterm = this.cwnd;
-      this.#bwShortterm = Math.max(this.#bwLatest, BETA * this.#bwShortterm);
-      this.#inflightShortterm = Math.max(this.#inflightLatest, BETA * this.#inflightShortterm);
-    }
-    this.#isLossInRound = false;
-  }
-
-  #resetCongestionSignals(): void {
-    this.#isLossInRound = false;
-    this.#bwLatest = 0;
-    this.#inflightLatest = 0;
-  }
-
-  #resetShortTermModel(): void {
-    this.#bwShortterm = Infinity;
-    this.#inflightShortterm = Infinity;
+    if (rate > 0 && (rate >= this.#maxBw.value || !this.#rsIsAppLimited)) this.#maxBw.update(rate);
   }
 
   // Section 5.5.9.
@@ -478,22 +374,10 @@ export class Bbr implements CongestionControl {
   }
 
   // Section 5.3.1.2.
-  #resetFullBw(): void {
-    this.#fullBw = 0;
-    this.#fullBwCount = 0;
-    this.#fullBwNow = false;
-  }
-
   #checkFullBwReached(): void {
-    if (this.#fullBwNow || !this.#roundStart || this.#rsIsAppLimited || this.#rsDeliveryRate <= 0) return;
-    if (this.#rsDeliveryRate >= this.#fullBw * STARTUP_FULL_BW_GROWTH) {
-      this.#resetFullBw();
-      this.#fullBw = this.#rsDeliveryRate;
-      return;
-    }
-    this.#fullBwCount++;
-    this.#fullBwNow = this.#fullBwCount >= STARTUP_FULL_BW_ROUNDS;
-    if (this.#fullBwNow) this.#fullBwReached = true;
+    if (!this.#roundStart || this.#rsIsAppLimited || this.#rsDeliveryRate <= 0) return;
+    this.#fullPipe.onRound(this.#rsDeliveryRate);
+    if (this.#fullPipe.isFull) this.#fullBwReached = true;
   }
 
   // Sections 5.3.1.1 and 5.3.1.3.
@@ -504,12 +388,12 @@ export class Bbr implements CongestionControl {
 
   #checkStartupHighLoss(): void {
     const ranges = this.#lossRangesInRound;
-    if (this.#lossRoundStart) this.#lossRangesInRound = 0;
+    if (this.#shortTerm.isRoundStart) this.#lossRangesInRound = 0;
     if (this.#state !== BbrState.Startup || this.#fullBwReached) return;
     if (!this.#isFastRecovery && !this.#hasRecovered) return;
     if (this.#hasSack) {
       // A round that ends in a fast recovery began at or after its first loss: it was whole.
-      if (!this.#lossRoundStart || ranges < STARTUP_FULL_LOSS_COUNT || !this.#isInflightTooHigh()) return;
+      if (!this.#shortTerm.isRoundStart || ranges < STARTUP_FULL_LOSS_COUNT || !this.#isInflightTooHigh()) return;
     }
     this.#leaveStartupByLoss();
   }
@@ -517,7 +401,7 @@ export class Bbr implements CongestionControl {
   #leaveStartupByLoss(): void {
     this.#undoState = BbrState.Startup;
     this.#fullBwReached = true;
-    this.#inflightLongterm = Math.max(this.#bdp(), this.#inflightLatest);
+    this.#inflightLongterm = Math.max(this.#bdp(), this.#shortTerm.inflightLatest);
     this.#enterDrain();
   }
 
@@ -536,7 +420,7 @@ export class Bbr implements CongestionControl {
 
   // Section 5.3.3.9.
   #startDown(): void {
-    this.#resetCongestionSignals();
+    this.#shortTerm.resetSignals();
     this.#probeUpAckedPerInc = Infinity;
     // PickProbeWait.
     this.#roundsSinceProbeUp = this.#rng.below(2);
@@ -548,7 +432,7 @@ export class Bbr implements CongestionControl {
   }
 
   #startRefill(): void {
-    this.#resetShortTermModel();
+    this.#shortTerm.resetBounds();
     this.#bwProbeUpRounds = 0;
     this.#bwProbeUpAcked = 0;
     this.#prevProbePrecautionary = false;
@@ -560,8 +444,7 @@ export class Bbr implements CongestionControl {
   #startUp(): void {
     this.#ackPhase = AckPhase.ProbeStarting;
     this.#startRound();
-    this.#resetFullBw();
-    this.#fullBw = this.#rsDeliveryRate;
+    this.#fullPipe.reset(this.#rsDeliveryRate);
     this.#enter(BbrState.Up);
     this.#raiseInflightLongtermSlope();
   }
@@ -600,7 +483,7 @@ export class Bbr implements CongestionControl {
   }
 
   #isTimeToCruise(): boolean {
-    return this.#inFlight <= this.#inflightWithHeadroom() && this.#inFlight <= this.#inflight(this.#maxBw);
+    return this.#inFlight <= this.#inflightWithHeadroom() && this.#inFlight <= this.#inflight(this.#maxBw.value);
   }
 
   #isTimeToGoDown(): boolean {
@@ -609,11 +492,10 @@ export class Bbr implements CongestionControl {
       return true;
     }
     if (this.#isCwndLimited() && this.cwnd >= this.#inflightLongterm) {
-      this.#resetFullBw();
-      this.#fullBw = this.#rsDeliveryRate;
+      this.#fullPipe.reset(this.#rsDeliveryRate);
       return false;
     }
-    return this.#fullBwNow;
+    return this.#fullPipe.isFull;
   }
 
   #inflightWithHeadroom(): number {
@@ -646,7 +528,7 @@ export class Bbr implements CongestionControl {
       this.#isBwProbeSample = false;
       this.#ackPhase = AckPhase.Init;
       if (this.#isInProbeBw()) {
-        if (!this.#rsIsAppLimited) this.#advanceMaxBwFilter();
+        if (!this.#rsIsAppLimited) this.#maxBw.advance();
         // Section 5.3.3.6: the cautious probe went well, so the next one need not be.
         if (this.#prevProbePrecautionary && !this.#prevProbeTooHigh) {
           this.#startRefill();
@@ -676,14 +558,9 @@ export class Bbr implements CongestionControl {
     this.#startDown();
   }
 
-  #noteLoss(): void {
-    if (!this.#isLossInRound) this.#lossRoundDelivered = this.#delivered;
-    this.#isLossInRound = true;
-  }
-
   /** A CE mark: what loss above the threshold does. */
   #onEcn(): void {
-    this.#noteLoss();
+    this.#shortTerm.noteLoss(this.#delivered);
     if (this.#state === BbrState.Startup) {
       this.#leaveStartupByLoss();
       this.#undoState = -1;
@@ -694,21 +571,8 @@ export class Bbr implements CongestionControl {
   }
 
   // Section 5.3.4.3.
-  #updateMinRtt(sample: AckSample): void {
-    this.#probeRttExpired = this.#now > this.#probeRttMinStamp + PROBE_RTT_INTERVAL;
-    if (sample.rtt >= 0 && (sample.rtt < this.#probeRttMinDelay || this.#probeRttExpired)) {
-      this.#probeRttMinDelay = sample.rtt;
-      this.#probeRttMinStamp = this.#now;
-    }
-    const minRttExpired = this.#now > this.#minRttStamp + MIN_RTT_FILTER;
-    if (this.#probeRttMinDelay < this.#minRtt || minRttExpired) {
-      this.#minRtt = this.#probeRttMinDelay;
-      this.#minRttStamp = this.#probeRttMinStamp;
-    }
-  }
-
   #checkProbeRtt(): void {
-    if (this.#state !== BbrState.ProbeRtt && this.#probeRttExpired && !this.#idleRestart) {
+    if (this.#state !== BbrState.ProbeRtt && this.#minRtt.isExpired && !this.#idleRestart) {
       this.#saveCwnd();
       this.#enter(BbrState.ProbeRtt);
       this.#probeRttDoneStamp = 0;
@@ -735,10 +599,10 @@ export class Bbr implements CongestionControl {
 
   #checkProbeRttDone(): void {
     if (this.#probeRttDoneStamp === 0 || this.#now <= this.#probeRttDoneStamp) return;
-    this.#probeRttMinStamp = this.#now;
+    this.#minRtt.schedule(this.#now);
     this.#restoreCwnd();
     // Section 5.3.4.4.
-    this.#resetShortTermModel();
+    this.#shortTerm.resetBounds();
     if (!this.#fullBwReached) {
       this.#enter(BbrState.Startup);
       return;
@@ -760,8 +624,8 @@ export class Bbr implements CongestionControl {
     this.#saveCwnd();
     this.#savedAt = this.#now;
     this.#undoState = -1;
-    this.#undoBwShortterm = this.#bwShortterm;
-    this.#undoInflightShortterm = this.#inflightShortterm;
+    this.#undoBwShortterm = this.#shortTerm.bw;
+    this.#undoInflightShortterm = this.#shortTerm.inflight;
     this.#undoInflightLongterm = this.#inflightLongterm;
   }
 
@@ -798,11 +662,11 @@ export class Bbr implements CongestionControl {
   }
 
   #bdp(): number {
-    return this.#minRtt === Infinity ? 0 : this.#bw * this.#minRtt / SECOND;
+    return this.#minRtt.value === Infinity ? 0 : this.#bw * this.#minRtt.value / SECOND;
   }
 
   #bdpMultiple(bw: number, gain: number): number {
-    return this.#minRtt === Infinity ? this.#initialCwnd() : gain * bw * this.#minRtt / SECOND;
+    return this.#minRtt.value === Infinity ? this.#initialCwnd() : gain * bw * this.#minRtt.value / SECOND;
   }
 
   #quantizationBudget(inflightCap: number): number {
@@ -841,7 +705,7 @@ export class Bbr implements CongestionControl {
     let cap = Infinity;
     if (this.#state === BbrState.Cruise || this.#state === BbrState.ProbeRtt) cap = this.#inflightWithHeadroom();
     else if (this.#isInProbeBw()) cap = this.#inflightLongterm;
-    cap = Math.max(Math.min(cap, this.#inflightShortterm), this.#minPipeCwnd());
+    cap = Math.max(Math.min(cap, this.#shortTerm.inflight), this.#minPipeCwnd());
     this.cwnd = Math.floor(Math.min(this.cwnd, cap, MAX_CWND));
   }
 }

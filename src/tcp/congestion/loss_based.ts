@@ -5,9 +5,9 @@
  * Windows are whole bytes, at least one segment. The window grows only while it is what holds the sender back.
  *
  * In slow start it grows by the bytes acknowledged (RFC 3465), or by a segment for each acknowledgment if the settings say
- * so; what ends slow start before there is loss is chosen by name. In the slow start after a timeout an acknowledgment may
- * cover much that had arrived before the timeout and says nothing about what leaves the network now: only what it newly
- * delivers counts, and at most one segment if there are no selective acknowledgments to tell (RFC 3465 section 2.3).
+ * so; what ends slow start before there is loss is chosen by name. With selective acknowledgments only what an acknowledgment
+ * newly delivers counts: the rest of what it covers left the network before. Without, at most one segment counts in the slow
+ * start after a timeout (RFC 3465 section 2.3).
  *
  * Congestion sets `ssthresh` to a part of FlightSize (RFC 5681 section 3.1), at least two segments. In a fast recovery the
  * window comes from PRR and ends at `ssthresh`; a timeout leaves one segment; an ECN signal leaves at least one (RFC 3168
@@ -75,7 +75,7 @@ export abstract class LossBasedControl implements CongestionControl {
   onLost(): void {}
 
   onAck(sample: AckSample): void {
-    let acked = sample.ackedBytes;
+    let acked = countedBytes(sample, this.mss);
     if (this.cwnd < this.ssthresh) {
       acked = this.#slowStart(sample);
       if (acked <= 0) return;
@@ -171,20 +171,15 @@ export abstract class LossBasedControl implements CongestionControl {
     if (exit.onAck(sample, this.cwnd, this.mss, this.ssthresh === Infinity)) {
       this.ssthresh = this.cwnd;
       this.why = exit.why;
-      return sample.ackedBytes;
+      return countedBytes(sample, this.mss);
     }
     if (exit.why !== before) this.why = exit.why;
     if (!sample.isCwndLimited) return 0;
-    const counted = this.#growsByAcks ? this.mss : this.#countedBytes(sample);
+    const counted = this.#growsByAcks ? this.mss : countedBytes(sample, this.mss);
     const growth = exit.growth(counted, sample, this.mss);
     const room = this.ssthresh - this.cwnd;
     this.grow(Math.min(growth, room));
     return growth - room;
-  }
-
-  #countedBytes(sample: AckSample): number {
-    if (!sample.isInRecovery) return sample.ackedBytes;
-    return Math.min(sample.ackedBytes, sample.hasSack ? sample.deliveredBytes : this.mss);
   }
 
   #initial(): number {
@@ -194,4 +189,13 @@ export abstract class LossBasedControl implements CongestionControl {
   #scaled(window: number, mssBefore: number): number {
     return Math.max(Math.floor(window / mssBefore * this.mss), this.mss);
   }
+}
+
+/**
+ * Bytes by which the window may grow: what this acknowledgment newly delivered. What had been selectively acknowledged
+ * before left the network then, and new segments have taken its place.
+ */
+function countedBytes(sample: AckSample, mss: number): number {
+  if (sample.hasSack) return Math.min(sample.ackedBytes, sample.deliveredBytes);
+  return sample.isInRecovery ? Math.min(sample.ackedBytes, mss) : sample.ackedBytes;
 }

@@ -1,7 +1,8 @@
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
 import { Rng } from "../../../src/base/rng.ts";
 import { type Instant, MILLISECOND, NEVER, SECOND } from "../../../src/base/time.ts";
-import { Bbr, BbrState } from "../../../src/tcp/congestion/bbr.ts";
+import { Bbr } from "../../../src/tcp/congestion/bbr.ts";
+import { BbrState } from "../../../src/tcp/congestion/bbr_states.ts";
 import { AckSample, CongestionSignal, LossSample } from "../../../src/tcp/congestion/control.ts";
 import { LinkModel, type ModelOptions, settings } from "./link_model.ts";
 

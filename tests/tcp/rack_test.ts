@@ -1,0 +1,321 @@
+import { assert, assertEquals } from "@std/assert";
+import { MILLISECOND } from "../../src/base/time.ts";
+import { rackRemaining, reorderingWindow } from "../../src/tcp/rack.ts";
+import { RecoveryState } from "../../src/tcp/state.ts";
+import { type FlightOptions, Sender } from "../testing/tcp_sender.ts";
+
+/** Ten segments in flight at 40 ms, with a smallest round-trip time of 40 ms: vector 16. */
+function flight(options: FlightOptions = {}): Sender {
+  return new Sender({ rtt: 40, ...options });
+}
+
+/** Makes reordering known without anything being sent again: segment 1 arrives before segment 0. */
+function reordered(options: FlightOptions = {}): Sender {
+  const s = flight(options);
+  s.h.pass(40);
+  s.ack(0, [[1, 2]]);
+  s.h.pass(5);
+  s.ack(2);
+  assert(s.t.rack.reorderingSeen);
+  assertEquals([s.t.rack.reordering, s.t.recovery, s.t.counters.recoveries], [3, RecoveryState.Open, 0]);
+  s.h.all();
+  return s;
+}
+
+const windowOf = (s: Sender) => reorderingWindow(s.t) / MILLISECOND;
+
+for (const family of [4, 6] as const) {
+  Deno.test(`rack IPv${family}: one that arrives waits a quarter of the round-trip time for those before it`, () => {
+    const s = flight({ family });
+    s.h.pass(40);
+    s.ack(0, [[4, 5]]);
+    assertEquals([windowOf(s), s.t.recovery], [10, RecoveryState.Disorder]);
+    // Sent at 40 ms, a round trip of 40 ms and the window of 10 ms: at 90 ms.
+    s.h.until(89.999);
+    s.h.quiet();
+    s.h.until(90);
+    assertEquals(s.sentAt(), [[0, 90]]);
+    assertEquals([s.t.recovery, s.t.lostBytes], [RecoveryState.Recovery, 4000]);
+    assertEquals(s.windows, [5, 5]);
+  });
+}
+
+Deno.test("rack: what comes within the window was not lost, and the window goes with the timer", () => {
+  const s = flight();
+  s.h.pass(40);
+  s.ack(0, [[4, 5]]);
+  s.h.pass(9);
+  s.ack(5);
+  assertEquals([s.t.recovery, s.t.lostBytes, s.t.rack.reorderingSeen], [RecoveryState.Open, 0, true]);
+  s.h.quietUntil(130);
+  assertEquals(s.t.counters.bytesRetransmitted, 0);
+});
+
+Deno.test("rack: three that arrive are enough while no reordering has been seen, in recovery one is", () => {
+  const s = flight();
+  s.h.pass(40);
+  s.ack(0, [[1, 4]]);
+  assertEquals([windowOf(s), s.sent()], [0, [0]]);
+  s.ack(0, [[5, 6], [1, 4]]);
+  assertEquals(s.t.lostBytes, 2000);
+});
+
+Deno.test("rack: once reordering has been seen three are not enough, here or in recovery", () => {
+  const s = reordered();
+  s.h.until(85);
+  s.ack(2, [[3, 10]]);
+  assertEquals([windowOf(s), s.sent()], [10, []]);
+  s.h.until(94.999);
+  s.h.quiet();
+  // The last to arrive took 45 ms, and 10 ms more.
+  s.h.until(95);
+  assertEquals(s.sentAt(), [[2, 95]]);
+});
+
+/** Carries what is sent to a receiver that answers at once: segment `n` takes `delay(n)` ms each time. Returns the arrivals. */
+function carry(s: Sender, until: number, delay: (segment: number) => number): number {
+  const arrived = new Set<number>();
+  const wire: { at: number; segment: number }[] = s.h.all().length > 0 ? [] : [];
+  for (let n = 0; n < s.t.retransmitQueue.size; n++) {
+    wire.push({ at: s.t.retransmitQueue.departAt(n) / MILLISECOND + delay(n), segment: n });
+  }
+  let una = 0;
+  let arrivals = 0;
+  while (s.h.now < until * MILLISECOND) {
+    wire.sort((x, y) => x.at - y.at);
+    const next = wire[0]?.at ?? until;
+    s.h.until(Math.min(next, until));
+    for (const [segment, at] of s.sentAt()) wire.push({ at: at + delay(segment), segment });
+    wire.sort((x, y) => x.at - y.at);
+    if (wire[0] === undefined || wire[0].at > s.h.now / MILLISECOND) continue;
+    const { segment } = wire.shift()!;
+    arrivals++;
+    arrived.add(segment);
+    while (arrived.has(una)) una++;
+    let [left, right] = [segment, segment + 1];
+    while (arrived.has(left - 1)) left--;
+    while (arrived.has(right)) right++;
+    s.ack(una, left > una ? [[left, right]] : []);
+  }
+  return arrivals;
+}
+
+Deno.test("rack: reordering by less than the window never has anything sent again", () => {
+  const s = new Sender({ rtt: 40, further: 2000, tcp: { slowStartExit: "off" } });
+  const arrivals = carry(s, 500, (n) => n % 3 === 0 ? 49 : 40);
+  assert(arrivals > 500 && s.t.rack.reorderingSeen);
+  assertEquals([s.t.counters.bytesRetransmitted, s.t.counters.recoveries, s.t.counters.timeouts], [0, 0, 0]);
+});
+
+Deno.test("rack: reordering by more than the window is learnt from the recoveries that it causes for nothing", () => {
+  // Every 37th segment comes 25 ms late. At first each is sent again; the duplicates open the window wide enough.
+  const s = new Sender({ rtt: 40, further: 3000, tcp: { slowStartExit: "off" } });
+  const arrived = new Set<number>();
+  const wire: { at: number; segment: number }[] = [];
+  const late = (n: number) => n % 37 === 5 ? 65 : 40;
+  for (let n = 0; n < 10; n++) wire.push({ at: 40 + late(n), segment: n });
+  let una = 0;
+  const times: number[] = [];
+  let again = 0;
+  while (s.h.now < 2000 * MILLISECOND && wire.length > 0) {
+    wire.sort((x, y) => x.at - y.at);
+    s.h.until(wire[0]!.at);
+    for (const [segment, at] of s.sentAt()) wire.push({ at: at + late(segment), segment });
+    wire.sort((x, y) => x.at - y.at);
+    if (wire[0]!.at > s.h.now / MILLISECOND) continue;
+    const { segment } = wire.shift()!;
+    const isDuplicate = arrived.has(segment);
+    arrived.add(segment);
+    while (arrived.has(una)) una++;
+    let [left, right] = [segment, segment + 1];
+    while (arrived.has(left - 1)) left--;
+    while (arrived.has(right)) right++;
+    const blocks: [number, number][] = left > una ? [[left, right]] : [];
+    if (isDuplicate) blocks.unshift([segment, segment + 1]);
+    s.ack(una, blocks);
+    const { fastRetransmits } = s.t.counters;
+    if (fastRetransmits > again) times.push(s.h.now / MILLISECOND);
+    again = fastRetransmits;
+  }
+  assert(times.length > 0, "nothing was sent again");
+  assert(times.at(-1)! < 1000, `still at ${times.at(-1)} ms`);
+  assert(s.t.rack.reoWndMult > 2 && s.t.counters.undos > 0);
+  assert(una > 1000, `${una} segments`);
+});
+
+Deno.test("rack: the window grows with each round in which duplicates are reported, up to the round-trip time", () => {
+  const s = reordered({ further: 40 });
+  s.t.retransmitCount = 100; // not the network's doing
+  const grown: number[] = [];
+  let acked = 2;
+  for (let round = 0; round < 6; round++) {
+    s.h.pass(40);
+    acked += 5;
+    // Two reports in one round count once, now and when it is over.
+    s.h.in({ flags: ".", seq: 1, ack: s.nth(acked), sack: [[s.nth(0), s.nth(1)]] });
+    s.h.in({ flags: ".", seq: 1, ack: s.nth(acked), sack: [[s.nth(1), s.nth(2)]] });
+    grown.push(windowOf(s));
+    s.h.write(s.t, 5000);
+    s.h.all();
+    acked = (s.t.counters.bytesAcked + s.t.inFlightBytes) / 1000 - 5;
+    s.ack(acked);
+  }
+  const { srtt } = s.t.rtt;
+  assertEquals(grown.slice(0, 3), [20, 30, 40].map((ms) => Math.min(ms, srtt / MILLISECOND)));
+  assertEquals(grown.at(-1), srtt / MILLISECOND);
+  assertEquals(s.t.rack.reoWndMult, 7);
+});
+
+Deno.test("rack: a report in a round that has had one is forgotten with the round", () => {
+  const s = reordered({ further: 20 });
+  s.t.retransmitCount = 100;
+  s.h.in({ flags: ".", seq: 1, ack: s.nth(3), sack: [[s.nth(0), s.nth(1)]] });
+  s.h.in({ flags: ".", seq: 1, ack: s.nth(3), sack: [[s.nth(1), s.nth(2)]] });
+  assertEquals(s.t.rack.reoWndMult, 2);
+  s.ack(12);
+  s.h.pass(40);
+  s.ack(14);
+  assertEquals(s.t.rack.reoWndMult, 2);
+});
+
+Deno.test("rack: sixteen recoveries without a report make the window small again", () => {
+  const s = reordered({ further: 1000, tcp: { pacing: "off" } });
+  s.t.retransmitCount = 1;
+  s.h.in({ flags: ".", seq: 1, ack: s.nth(3), sack: [[s.nth(0), s.nth(1)]] });
+  assertEquals(s.t.rack.reoWndMult, 2);
+  for (let episode = 1; episode <= 16; episode++) {
+    assertEquals(s.t.rack.reoWndMult, 2, `after ${episode - 1}`);
+    s.h.all();
+    const una = s.t.counters.bytesAcked / 1000;
+    const out = una + s.t.retransmitQueue.size;
+    s.h.pass(40);
+    s.ack(una, [[una + 1, out]]);
+    s.h.pass(60);
+    assertEquals(s.t.counters.recoveries, episode);
+    s.h.pass(40);
+    s.ack(out + (s.t.retransmitQueue.size - (out - una)));
+    assertEquals(s.t.recovery, RecoveryState.Open);
+  }
+  assertEquals(s.t.rack.reoWndMult, 1);
+});
+
+Deno.test("rack: a retransmission that is lost is found when something sent after it arrives", () => {
+  const s = flight({ further: 20, segments: 10 });
+  s.h.pass(40);
+  s.ack(0, [[1, 10]]);
+  const sent = s.sent();
+  assertEquals(sent[0], 0);
+  assert(sent.length > 1);
+  s.h.pass(40);
+  // The new segments sent behind it arrive, it does not.
+  s.ack(0, [[1, 11]]);
+  assertEquals(s.sentAt()[0], [0, 120]);
+  assertEquals([s.t.counters.fastRetransmits, s.t.counters.timeouts, s.t.counters.recoveries], [2, 0, 1]);
+  s.h.pass(40);
+  s.ack(11 + sent.length - 2);
+  assertEquals(s.t.lostBytes, 0);
+});
+
+Deno.test("rack: several lost at once, one of them twice", () => {
+  const s = flight({ segments: 20, further: 20 });
+  s.h.pass(40);
+  s.ack(0, [[3, 20]]);
+  assertEquals(s.sent().slice(0, 3), [0, 1, 2]);
+  s.h.pass(40);
+  s.ack(1, [[2, 20]]); // 1 is missing again
+  assertEquals(s.sent().includes(1), true);
+  s.h.pass(40);
+  s.ack(20 + s.t.retransmitQueue.size - 19);
+  assertEquals([s.t.counters.timeouts, s.t.recovery, s.t.inFlightBytes], [0, RecoveryState.Open, 0]);
+});
+
+Deno.test("rack: the order of transmission tells copies with one stamp apart", () => {
+  const s = flight({ further: 20 });
+  s.h.pass(40);
+  s.ack(0, [[1, 10]]);
+  const sent = s.sent();
+  // The head again and new segments left in one instant. The first new one arrives: the head is before it, the rest is not.
+  assertEquals(sent.slice(0, 2), [0, 10]);
+  s.h.pass(40);
+  s.ack(0, [[1, 11]]);
+  assertEquals(s.sentAt()[0], [0, 120]);
+  assertEquals(s.t.retransmitQueue.flags(11) & 1, 0);
+});
+
+Deno.test("rack: an answer too soon is the original's: it says nothing of what was sent before the retransmission", () => {
+  const s = flight({ further: 10 });
+  s.h.pass(40);
+  s.ack(0, [[1, 10]]);
+  s.h.all();
+  const { xmitAt, order } = s.t.rack;
+  s.h.pass(10); // less than the smallest round-trip time of 40 ms
+  s.ack(1, [[2, 10]]);
+  assertEquals([s.t.rack.xmitAt, s.t.rack.order], [xmitAt, order]);
+});
+
+Deno.test("rack: an echo of an earlier time is the original's, one of the same millisecond the retransmission's", () => {
+  for (const [ahead, counts] of [[-1, false], [0, true]] as const) {
+    const s = flight({ further: 10, timestamps: true });
+    s.h.now += 700_000; // within a millisecond
+    s.h.pass(40);
+    s.ack(0, [[1, 10]]);
+    s.h.flush();
+    const stamp = s.h.lastTsVal;
+    s.h.all();
+    const { order } = s.t.rack;
+    s.h.pass(41);
+    s.ack(1, [[2, 10]], { ts: [s.h.peerTsVal, stamp + ahead] });
+    assertEquals(s.t.rack.order > order, counts);
+  }
+});
+
+Deno.test("rack: the window is nothing before there is a round-trip time, and the timer none", () => {
+  const s = new Sender({ rtt: 0 });
+  assertEquals(s.t.rtt.minRtt, 0);
+  assertEquals(windowOf(s), 0);
+  assertEquals(s.t.reorderAt, Infinity);
+  assertEquals(rackRemaining(s.t, 0, 0, s.h.now), 0);
+});
+
+Deno.test("rack: after a timeout only what is overdue counts as lost (RFC 8985 6.3)", () => {
+  const s = flight({ further: 4, segments: 6, tcp: { tailLossProbe: false } });
+  s.h.until(200);
+  s.h.all();
+  s.ack(0, [[1, 2]]); // late, and lets a new segment out
+  const late = s.sent();
+  assertEquals(late, [6]);
+  s.h.until(s.t.rtoAt / MILLISECOND);
+  // The head's timer has run out; segment 6, sent a while ago, is overdue too or not by its own time.
+  const queue = s.t.retransmitQueue;
+  for (let i = 0; i < queue.size; i++) {
+    if ((queue.flags(i) & 8) !== 0) continue;
+    const overdue = i === 0 || rackRemaining(s.t, i, 0, s.h.now) <= 0;
+    assertEquals((queue.flags(i) & 1) !== 0, overdue, `segment ${i}`);
+  }
+});
+
+Deno.test("rack: a recovery that was not needed is a sign of reordering, and the next one waits", () => {
+  const s = flight({ timestamps: true, further: 40 });
+  s.h.pass(40);
+  const stamp = s.h.lastTsVal;
+  s.ack(0, [[1, 10]]);
+  assertEquals(s.sent()[0], 0);
+  s.h.pass(5);
+  // The head was late: its acknowledgment echoes what was sent before the retransmission.
+  s.ack(10, [], { ts: [s.h.peerTsVal, stamp] });
+  assertEquals([s.t.counters.undos, s.t.rack.reorderingSeen], [1, true]);
+  s.h.all();
+  s.h.pass(45);
+  const una = 10;
+  s.ack(una, [[una + 1, una + 6]]);
+  assertEquals(s.sent().filter((n) => n === una), []);
+});
+
+Deno.test("rack: a hole is not counted as reordering when what fills it had been sent again", () => {
+  const s = flight();
+  s.h.pass(40);
+  s.ack(0, [[1, 4]]);
+  s.h.pass(40);
+  s.ack(4);
+  assertEquals(s.t.rack.reorderingSeen, false);
+});

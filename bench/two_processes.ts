@@ -120,22 +120,39 @@ function bulk(port: PortKind): Bench {
   };
 }
 
-/** One-byte requests, one at a time. */
-function requests(port: PortKind): Bench {
+/** One-byte requests, one at a time on each of `connections` connections. */
+function requests(port: PortKind, connections: number): Bench {
+  const of = connections === 1 ? "" : ` x${connections}`;
+  const on = connections === 1 ? "" : `, on ${connections} connections at once`;
   return {
-    name: `UDP requests${PORTS[port].suffix}`,
-    what: `one byte there and back between two processes over loopback UDP by ${PORTS[port].by}`,
+    name: `UDP requests${of}${PORTS[port].suffix}`,
+    what: `one byte there and back between two processes over loopback UDP by ${PORTS[port].by}${on}`,
     unit: "1/s",
     run: (seconds) =>
       withServer(port, async (host) => {
-        using conn = await host.connect({ hostname: "10.0.0.2", port: ECHO });
-        const byte = new Uint8Array(1);
-        return await asyncRate(seconds, async () => {
-          await conn.write(byte);
-          return await conn.read(byte) ?? 0;
-        });
+        const rates: number[] = await Promise.all(
+          Array.from({ length: connections }, async () => {
+            using conn = await host.connect({ hostname: "10.0.0.2", port: ECHO });
+            const byte = new Uint8Array(1);
+            return await asyncRate(seconds, async () => {
+              await conn.write(byte);
+              return await conn.read(byte) ?? 0;
+            });
+          }),
+        );
+        return rates.reduce((sum, rate) => sum + rate, 0);
       }),
   };
+}
+
+/** One request under way. */
+function oneRequest(port: PortKind): Bench {
+  return requests(port, 1);
+}
+
+/** Several under way. */
+function manyRequests(port: PortKind): Bench {
+  return requests(port, 8);
 }
 
 /** Connections opened and closed by both sides, TIME-WAIT 1 ms. */
@@ -156,6 +173,6 @@ function connections(port: PortKind): Bench {
 }
 
 /** All of them, over each port that the system has. */
-export const benches: readonly Bench[] = [bulk, requests, connections].flatMap((bench) =>
+export const benches: readonly Bench[] = [bulk, oneRequest, manyRequests, connections].flatMap((bench) =>
   Deno.build.os === "linux" ? [bench("dgram"), bench("linux")] : [bench("dgram")]
 );

@@ -26,6 +26,8 @@ export interface Command {
   readonly summary: string;
   /** The text of `--help`, with examples. */
   readonly help: string;
+  /** The text of `--help` behind `args`, where it depends on them. */
+  helpFor?(args: readonly string[]): string;
   /**
    * Runs it and returns the exit code.
    *

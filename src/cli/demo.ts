@@ -7,14 +7,13 @@
  * @module
  */
 
-import { createSocket } from "node:dgram";
 import { parseNetem } from "../impair/parse.ts";
 import { requireNet } from "../runtime/errors.ts";
+import { ChildPeer, freeUdpPorts } from "./child_peer.ts";
 import { type Command, Failure, messageOf, UsageError } from "./command.ts";
 import type { PeerEvent, PeerSettings } from "./demo_peer.ts";
 import { type DemoReport, formatDemoReport, type PeerSummary, type RttSummary } from "./demo_report.ts";
 import { Flags, type FlagSpecs, formatFlags } from "./flags.ts";
-import { JsonLineWriter, readJsonLines } from "./json_lines.ts";
 import { Progress } from "./terminal.ts";
 
 const IMPAIRMENT = "delay 20ms 2ms loss 0.5% rate 50mbit";
@@ -113,92 +112,19 @@ function captureOf(role: "a" | "b", path: string): string {
   return `${match[1]}.${role}${match[2] ?? ""}`;
 }
 
-/** A child process and what it says. */
-class PeerProcess {
-  readonly name: "a" | "b";
-  readonly ended: Promise<void>;
-  readonly #child: Deno.ChildProcess;
-  readonly #in: JsonLineWriter;
-  readonly #events: AsyncGenerator<unknown>;
-  readonly #failure = Promise.withResolvers<never>();
-  #phase = "starting";
-  #finished = false;
-
+/** One of the two processes. */
+class PeerProcess extends ChildPeer<PeerEvent> {
   constructor(name: "a" | "b", settings: PeerSettings) {
-    this.name = name;
     const write = settings.pcap === null ? [] : [`--allow-write=${settings.pcap}`];
-    this.#child = new Deno.Command(Deno.execPath(), {
-      args: ["run", "--quiet", "--allow-net=127.0.0.1", ...write, mainModule(), "demo-peer"],
-      stdin: "piped",
-      stdout: "piped",
-      stderr: "inherit",
-    }).spawn();
-    this.#in = new JsonLineWriter(this.#child.stdin);
-    this.#events = readJsonLines(this.#child.stdout);
-    this.#failure.promise.catch(() => {});
-    this.ended = this.#child.status.then((status) => {
-      if (this.#finished) return;
-      const how = status.signal !== null ? `was ended by ${status.signal}` : `ended with code ${status.code}`;
-      this.fail(new Error(`peer ${name} (pid ${this.#child.pid}) ${how} while ${this.#phase}`));
-    });
-    this.say(settings);
-  }
-
-  /** Makes every present and later wait for this peer fail. */
-  fail(error: Error): void {
-    this.#failure.reject(error);
-  }
-
-  say(line: unknown, phase = this.#phase): void {
-    this.#phase = phase;
-    // A peer that is gone is reported by its status.
-    this.#in.write(line).catch(() => {});
-  }
-
-  /** The next event of the kind wanted; others go to `onOther`. Rejects as soon as the peer has ended. */
-  async wait<K extends PeerEvent["event"]>(
-    kind: K,
-    onOther: (event: PeerEvent) => void = () => {},
-  ): Promise<Extract<PeerEvent, { event: K }>> {
-    const next = async (): Promise<Extract<PeerEvent, { event: K }>> => {
-      for (;;) {
-        const { value, done } = await this.#events.next();
-        if (done) return await this.#failure.promise;
-        const event = value as PeerEvent;
-        if (event.event === kind) return event as Extract<PeerEvent, { event: K }>;
-        if (event.event === "failed") throw new Error(`peer ${this.name}: ${event.text}`);
-        onOther(event);
-      }
-    };
-    return await Promise.race([next(), this.#failure.promise]);
-  }
-
-  /** Resolves never; rejects when the peer ends. */
-  get lost(): Promise<never> {
-    return this.#failure.promise;
+    super({ command: "demo-peer", flags: ["--allow-net=127.0.0.1", ...write], name, settings });
   }
 
   async finish(): Promise<PeerSummary> {
     this.say("finish", "finishing");
     const { summary } = await this.wait("summary");
-    this.#finished = true;
+    this.release();
     return summary;
   }
-
-  kill(): void {
-    this.#finished = true;
-    // It may be gone, or have stopped reading.
-    this.#in.abort().catch(() => {});
-    try {
-      this.#child.kill("SIGKILL");
-    } catch {
-      // It has ended already.
-    }
-  }
-}
-
-function mainModule(): string {
-  return new URL("./main.ts", import.meta.url).href;
 }
 
 async function startPeers(options: DemoOptions): Promise<{ a: PeerProcess; b: PeerProcess }> {
@@ -250,17 +176,4 @@ async function conduct(
     drops: { a: summaryA.drops, b: summaryB.drops },
     senders: { a: summaryA.sender, b: summaryB.sender },
   };
-}
-
-/** Two UDP ports of loopback that are free now. */
-async function freeUdpPorts(): Promise<[number, number]> {
-  const sockets = [createSocket("udp4"), createSocket("udp4")];
-  const ports = await Promise.all(sockets.map((socket) =>
-    new Promise<number>((resolve, reject) => {
-      socket.once("error", reject);
-      socket.bind(0, "127.0.0.1", () => resolve(socket.address().port));
-    })
-  ));
-  await Promise.all(sockets.map((socket) => new Promise<void>((resolve) => socket.close(() => resolve()))));
-  return [ports[0]!, ports[1]!];
 }

@@ -33,14 +33,20 @@ export const EDT_RATE_BYTES_PER_SEC = 3_000_000;
 /** One-way delay of the path. */
 const ONE_WAY: Duration = 50 * MICROSECOND;
 
-/** Rate of the host's link in part 2: the bottleneck, in front of which FQ queues. */
-const LINK_RATE = "100mbit";
-
 const BULK_PORT = 5001;
 const REQUEST_PORT = 7;
-const BULK_FLOWS = 8;
-const BULK_FLOW_BYTES_PER_SEC = 1_250_000;
-const LARGE_ANSWER_BYTES = 20_000;
+
+/** What is sent, in virtual time and between processes alike. */
+export const EDT_PARTS = {
+  /** Part 1. */
+  bulk: { flows: 1, rateBytesPerSec: EDT_RATE_BYTES_PER_SEC },
+  /** Part 2: flows, and the rate of the sending host's link, which is the bottleneck that FQ shares. */
+  requests: { flows: 8, rateBytesPerSec: 1_250_000, linkRate: "100mbit" },
+  /** Bytes of a large answer. */
+  largeAnswerBytes: 20_000,
+  /** A request follows the answer to the one before it after a random time of at most this. */
+  requestGapMax: 20 * MILLISECOND,
+} as const;
 
 /** Round-trip times of requests in milliseconds. */
 export interface RequestTimes {
@@ -50,6 +56,8 @@ export interface RequestTimes {
   p50: number;
   /** 99th percentile. */
   p99: number;
+  /** Its standard error: half of how far apart the times are that stand a standard deviation of its rank around it. */
+  p99Error: number;
   /** 99.9th percentile. */
   p999: number;
 }
@@ -91,7 +99,7 @@ export function runEdt(pacing: PacingMode, options: EdtOptions = {}): EdtResult 
     baseRtt: 2 * ONE_WAY / MILLISECOND,
     goodputMbitPerSec: bytes * 8 / seconds / 1e6,
     small: requestTimes(pacing, seed, seconds, 1),
-    large: requestTimes(pacing, seed, seconds, LARGE_ANSWER_BYTES),
+    large: requestTimes(pacing, seed, seconds, EDT_PARTS.largeAnswerBytes),
   };
 }
 
@@ -204,10 +212,11 @@ class Server implements SimApp {
 }
 
 function requestTimes(pacing: PacingMode, seed: number, seconds: number, answerBytes: number): RequestTimes {
+  const { flows, rateBytesPerSec, linkRate } = EDT_PARTS.requests;
   const server = new Server(answerBytes);
   const sim = new Simulator({ seed });
   const rng = sim.rng.fork("requests");
-  const requester = new Requester(answerBytes, () => Math.round(rng.unit() * 20 * MILLISECOND));
+  const requester = new Requester(answerBytes, () => Math.round(rng.unit() * EDT_PARTS.requestGapMax));
   const sink = new Sink();
   // a sends the bulk and answers; b reads the bulk and asks.
   const onB: SimApp = {
@@ -219,7 +228,7 @@ function requestTimes(pacing: PacingMode, seed: number, seconds: number, answerB
     nextAt: () => requester.nextAt(),
   };
   const tcp = { pacing };
-  const qdisc = { kind: "fq" as const, rate: LINK_RATE };
+  const qdisc = { kind: "fq" as const, rate: linkRate };
   const a = sim.addStack("a", {
     address: "10.0.0.1/24",
     peers: [{ name: "b", allowed: "10.0.0.2" }],
@@ -230,19 +239,28 @@ function requestTimes(pacing: PacingMode, seed: number, seconds: number, answerB
   sim.link(["a", 1], ["b", 1], { delay: ONE_WAY });
   b.tcp.listen(IpAddr.parse("10.0.0.2"), BULK_PORT);
   a.tcp.listen(IpAddr.parse("10.0.0.1"), REQUEST_PORT);
-  for (let i = 0; i < BULK_FLOWS; i++) {
-    server.bulk.add(connect(a, "10.0.0.2", BULK_PORT, pacing, BULK_FLOW_BYTES_PER_SEC, sim.now));
+  for (let i = 0; i < flows; i++) {
+    server.bulk.add(connect(a, "10.0.0.2", BULK_PORT, pacing, rateBytesPerSec, sim.now));
   }
   requester.conn = connect(b, "10.0.0.1", REQUEST_PORT, pacing, Infinity, sim.now);
   sim.run(SECOND);
   requester.start(sim.now);
   sim.run((1 + seconds * 4) * SECOND);
-  return summarize(requester.times);
+  return summarizeRequests(requester.times);
 }
 
-function summarize(times: readonly Duration[]): RequestTimes {
+/** Times of requests, in nanoseconds, by their exact quantiles. */
+export function summarizeRequests(times: readonly Duration[]): RequestTimes {
   const sorted = [...times].sort((x, y) => x - y);
-  const at = (q: number): number =>
-    sorted.length === 0 ? 0 : sorted[Math.min(sorted.length - 1, Math.ceil(q * sorted.length) - 1)]! / MILLISECOND;
-  return { count: sorted.length, p50: at(0.5), p99: at(0.99), p999: at(0.999) };
+  const n = sorted.length;
+  const at = (rank: number): number =>
+    n === 0 ? 0 : sorted[Math.min(n, Math.max(1, Math.ceil(rank))) - 1]! / MILLISECOND;
+  const spread = Math.sqrt(n * 0.99 * 0.01);
+  return {
+    count: n,
+    p50: at(0.5 * n),
+    p99: at(0.99 * n),
+    p99Error: (at(0.99 * n + spread) - at(0.99 * n - spread)) / 2,
+    p999: at(0.999 * n),
+  };
 }

@@ -8,24 +8,12 @@
  */
 
 import { setTimeout } from "node:timers";
-import { DropReason } from "../base/drop.ts";
 import type { Packet } from "../base/packet.ts";
-import type { Instant } from "../base/time.ts";
 import { formatEndpoint } from "../stack/options.ts";
 import type { IpAddr } from "../wire/ip_addr.ts";
 import { systemError } from "./errors.ts";
-import {
-  AddressCache,
-  type DatagramSink,
-  dropPacket,
-  newPortStats,
-  packetOf,
-  type PortContext,
-  ReceiveQueue,
-  SendQueue,
-  type UdpPort,
-  type UdpPortStats,
-} from "./udp_port.ts";
+import { QueuedPort } from "./queued_port.ts";
+import type { PortContext } from "./udp_port.ts";
 
 interface Endpoint {
   transport: "udp";
@@ -50,34 +38,16 @@ function listenDatagram(): ListenDatagram | undefined {
 }
 
 /** A UDP port over `Deno.listenDatagram`. */
-export class DenoPort implements UdpPort {
-  readonly kind = "deno";
-  readonly address: IpAddr;
-  readonly port: number;
-  onReadable: () => void = () => {};
-  onWritable: () => void = () => {};
+export class DenoPort extends QueuedPort {
+  override readonly kind = "deno";
   readonly #conn: DatagramConn;
-  readonly #context: PortContext;
-  readonly #queue: ReceiveQueue;
-  readonly #addresses = new AddressCache();
   readonly #endpoints = new Map<IpAddr, Endpoint>();
-  readonly #stats = newPortStats();
-  readonly #sends: SendQueue;
+  readonly #sent: () => void = () => this.settled();
   readonly #receiving: Promise<void>;
-  #closed: Promise<void> | null = null;
 
   private constructor(conn: DatagramConn, address: IpAddr, context: PortContext) {
+    super(address, conn.addr.port, context);
     this.#conn = conn;
-    this.#context = context;
-    this.#queue = new ReceiveQueue(context);
-    const sent = () => this.#sends.settled();
-    this.#sends = new SendQueue(context, this.#stats, (p, to, port) => {
-      const { settled } = this.#sends;
-      conn.send(p.bytes.subarray(p.start, p.end), this.#endpoint(to, port)).then(sent, settled);
-    });
-    this.#sends.onRoom = () => this.onWritable();
-    this.address = address;
-    this.port = conn.addr.port;
     this.#receiving = this.#receiveAll();
   }
 
@@ -108,68 +78,27 @@ export class DenoPort implements UdpPort {
     }
   }
 
-  get waiting(): number {
-    return this.#queue.size;
+  protected override transmit(p: Packet, to: IpAddr, port: number): void {
+    this.#conn.send(p.bytes.subarray(p.start, p.end), this.#endpoint(to, port)).then(this.#sent, this.settled);
   }
 
-  room(): number {
-    return this.#closed === null ? this.#sends.room : 0;
-  }
-
-  send(p: Packet, to: IpAddr, port: number): void {
-    if (this.#closed === null) this.#sends.push(p, to, port);
-    else dropPacket(this.#context, p, DropReason.PortSend);
-  }
-
-  /** Does nothing: each packet goes by itself. */
-  flush(): void {}
-
-  receive(limit: number, sink: DatagramSink, now: Instant): number {
-    return this.#queue.drain(limit, sink, now);
-  }
-
-  stats(): UdpPortStats {
-    return { ...this.#stats };
-  }
-
-  close(): Promise<void> {
-    return this.#closed ??= this.#close();
-  }
-
-  async #close(): Promise<void> {
-    await this.#sends.empty();
+  protected override async closeSocket(): Promise<void> {
     this.#conn.close();
     await this.#receiving;
-    this.#queue.clear();
   }
 
   async #receiveAll(): Promise<void> {
-    const target = new Uint8Array(this.#context.pool.slotBytes);
-    while (this.#closed === null) {
+    const target = new Uint8Array(this.context.pool.slotBytes);
+    while (!this.isClosing) {
       try {
         const [bytes, from] = await this.#conn.receive(target);
-        this.#received(bytes, from);
+        this.received(bytes, from.hostname, from.port);
       } catch {
-        if (this.#closed !== null) return;
-        this.#stats.receiveErrors++;
+        if (this.isClosing) return;
+        this.counters.receiveErrors++;
         await new Promise<void>((resolve) => setTimeout(resolve, 1).unref());
       }
     }
-  }
-
-  #received(bytes: Uint8Array, from: Endpoint): void {
-    if (this.#closed !== null) return;
-    const address = this.#addresses.parse(from.hostname);
-    if (address === null) {
-      this.#stats.receiveErrors++;
-      return;
-    }
-    const p = packetOf(bytes, this.#context);
-    if (p === null) return;
-    this.#stats.datagramsIn++;
-    this.#stats.bytesIn += bytes.length;
-    this.#queue.push(p, address, from.port);
-    if (this.#queue.size === 1) this.onReadable();
   }
 
   #endpoint(to: IpAddr, port: number): Endpoint {

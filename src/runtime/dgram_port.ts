@@ -9,25 +9,13 @@
  * @module
  */
 
-import { createSocket, type RemoteInfo, type Socket } from "node:dgram";
-import { DropReason } from "../base/drop.ts";
+import { createSocket, type Socket } from "node:dgram";
 import type { Packet } from "../base/packet.ts";
-import type { Instant } from "../base/time.ts";
 import { formatEndpoint } from "../stack/options.ts";
 import type { IpAddr } from "../wire/ip_addr.ts";
 import { systemError } from "./errors.ts";
-import {
-  AddressCache,
-  type DatagramSink,
-  dropPacket,
-  newPortStats,
-  packetOf,
-  type PortContext,
-  ReceiveQueue,
-  SendQueue,
-  type UdpPort,
-  type UdpPortStats,
-} from "./udp_port.ts";
+import { QueuedPort } from "./queued_port.ts";
+import type { PortContext } from "./udp_port.ts";
 
 /** What Deno's implementation answers as the size of a receive buffer that was never set. */
 const EMULATED_BUFFER_BYTES = 65536;
@@ -36,32 +24,15 @@ const EMULATED_BUFFER_BYTES = 65536;
 const SOCKET_BUFFER_BYTES = 4 << 20;
 
 /** A UDP port over `node:dgram`. */
-export class DgramPort implements UdpPort {
-  readonly kind = "dgram";
-  readonly address: IpAddr;
-  readonly port: number;
-  onReadable: () => void = () => {};
-  onWritable: () => void = () => {};
+export class DgramPort extends QueuedPort {
+  override readonly kind = "dgram";
   readonly #socket: Socket;
-  readonly #context: PortContext;
-  readonly #queue: ReceiveQueue;
-  readonly #addresses = new AddressCache();
-  readonly #stats = newPortStats();
-  readonly #sends: SendQueue;
-  #closed: Promise<void> | null = null;
 
   private constructor(socket: Socket, address: IpAddr, context: PortContext) {
+    super(address, socket.address().port, context);
     this.#socket = socket;
-    this.#context = context;
-    this.#queue = new ReceiveQueue(context);
-    this.#sends = new SendQueue(context, this.#stats, (p, to, port) => {
-      socket.send(p.bytes, p.start, p.length, port, this.#addresses.format(to), this.#sends.settled);
-    });
-    this.#sends.onRoom = () => this.onWritable();
-    this.address = address;
-    this.port = socket.address().port;
-    socket.on("message", (bytes, from) => this.#received(bytes, from));
-    socket.on("error", () => this.#stats.receiveErrors++);
+    socket.on("message", (bytes, from) => this.received(bytes, from.address, from.port));
+    socket.on("error", () => this.counters.receiveErrors++);
   }
 
   /**
@@ -95,53 +66,12 @@ export class DgramPort implements UdpPort {
     return new DgramPort(socket, address, context);
   }
 
-  get waiting(): number {
-    return this.#queue.size;
+  protected override transmit(p: Packet, to: IpAddr, port: number): void {
+    this.#socket.send(p.bytes, p.start, p.length, port, this.addresses.format(to), this.settled);
   }
 
-  room(): number {
-    return this.#closed === null ? this.#sends.room : 0;
-  }
-
-  send(p: Packet, to: IpAddr, port: number): void {
-    if (this.#closed === null) this.#sends.push(p, to, port);
-    else dropPacket(this.#context, p, DropReason.PortSend);
-  }
-
-  /** Does nothing: each packet goes by itself. */
-  flush(): void {}
-
-  receive(limit: number, sink: DatagramSink, now: Instant): number {
-    return this.#queue.drain(limit, sink, now);
-  }
-
-  stats(): UdpPortStats {
-    return { ...this.#stats };
-  }
-
-  close(): Promise<void> {
-    return this.#closed ??= this.#close();
-  }
-
-  async #close(): Promise<void> {
-    await this.#sends.empty();
-    await new Promise<void>((resolve) => this.#socket.close(resolve));
-    this.#queue.clear();
-  }
-
-  #received(bytes: Uint8Array, from: RemoteInfo): void {
-    if (this.#closed !== null) return;
-    const address = this.#addresses.parse(from.address);
-    if (address === null) {
-      this.#stats.receiveErrors++;
-      return;
-    }
-    const p = packetOf(bytes, this.#context);
-    if (p === null) return;
-    this.#stats.datagramsIn++;
-    this.#stats.bytesIn += bytes.length;
-    this.#queue.push(p, address, from.port);
-    if (this.#queue.size === 1) this.onReadable();
+  protected override closeSocket(): Promise<void> {
+    return new Promise((resolve) => this.#socket.close(resolve));
   }
 }
 

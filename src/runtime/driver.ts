@@ -14,8 +14,10 @@
  * what is sent does not wait for a look at an empty socket.
  *
  * A turn runs from the event loop, never inside a call of a socket: many writes in a row make one turn, and neither
- * side nor the program starves, since the event loop goes round between turns. An idle host has nothing armed. A turn
- * that finds nothing to do although the stack said "now" is not repeated at full speed.
+ * side nor the program starves, since the event loop goes round between turns. There is one exception: when a turn has
+ * brought something to sockets, what the program does at once about it does not wait for the event loop, but only until
+ * the program has made no call for some rounds of microtasks. Such a turn has no successor of its kind. An idle host has nothing armed. A turn that finds nothing to do although the stack said "now" is not repeated at full
+ * speed.
  *
  * An exception in a turn is a fault of the program. It stops the driver and is handed to `onFault`; nothing is
  * swallowed.
@@ -43,6 +45,12 @@ const BUDGET = 64;
  * would wait for 61 batches of output.
  */
 const LOOK_TURNS = 61;
+
+/**
+ * Rounds of microtasks without a call that an answer waits for: enough to come from one awaited write of a stream to the
+ * next, so that both go together.
+ */
+const ANSWER_ROUNDS = 6;
 
 /** How often the stack may say "now" without there being anything to do. */
 const IDLE_TURNS = 8;
@@ -106,6 +114,7 @@ export class Driver {
   readonly #onFault: (error: unknown) => void;
   readonly #turn: () => void;
   readonly #look: () => void;
+  readonly #answer: () => void;
   readonly #polledPorts: readonly PolledPort[];
   readonly #lateness = new Lateness();
   readonly #deadlines = new DeadlineHeap();
@@ -114,6 +123,10 @@ export class Driver {
   #scheduled: ReturnType<typeof setImmediate> | null = null;
   #running = false;
   #stoppedBy: Error | null = null;
+  /** True from a turn that brought something to sockets until the program asks for the next one. */
+  #mayAnswer = false;
+  /** Rounds of microtasks until the answer's turn; 0 if there is none. */
+  #answerRounds = 0;
   #sleptUntil: Instant = NEVER;
   #idleTurns = 0;
   #looksLeft = 0;
@@ -134,6 +147,12 @@ export class Driver {
     this.#portV6 = options.ports.find((port) => !port.address.isV4) ?? null;
     this.#onFault = options.onFault;
     this.#turn = () => this.#runTurn();
+    this.#answer = () => {
+      if (--this.#answerRounds > 0) return queueMicrotask(this.#answer);
+      if (this.#scheduled !== null) return;
+      this.#runTurn();
+      this.#mayAnswer = false;
+    };
     this.#look = () => {
       this.#scheduled = setImmediate(--this.#looksLeft > 0 ? this.#look : this.#turn);
     };
@@ -160,7 +179,15 @@ export class Driver {
   /** Has a turn run soon: after the code that runs now and what it made ready, before the event loop waits. */
   wake(): void {
     if (this.#scheduled !== null || this.#running || this.#stoppedBy !== null) return;
-    this.#scheduled = setImmediate(this.#turn);
+    if (this.#answerRounds > 0) {
+      this.#answerRounds = ANSWER_ROUNDS;
+    } else if (this.#mayAnswer) {
+      this.#mayAnswer = false;
+      this.#answerRounds = ANSWER_ROUNDS;
+      queueMicrotask(this.#answer);
+    } else {
+      this.#scheduled = setImmediate(this.#turn);
+    }
   }
 
   /**
@@ -279,6 +306,7 @@ export class Driver {
     this.#packetsOut += sent;
     this.#sentSinceLook += sent;
     if (received + sent > 0) this.#sleeper.traffic(now);
+    this.#mayAnswer = received > 0 && events > 0;
     this.#sleep(received + sent + woken + events > 0, now);
   }
 

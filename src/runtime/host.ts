@@ -14,19 +14,22 @@ import { type Duration, type Instant, SECOND, toMilliseconds } from "../base/tim
 import { type NetAddr, parseHostname } from "../socket/address.ts";
 import type { Engine, OpenSocket } from "../socket/engine.ts";
 import { ping, type PingAnswer, type PingOptions } from "../socket/ping.ts";
-import type { TcpConn } from "../socket/tcp_conn.ts";
+import { requireUserTimeout, type TcpConn } from "../socket/tcp_conn.ts";
 import { connectTcp, listenTcp } from "../socket/tcp_connect.ts";
 import type { TcpListener } from "../socket/tcp_listener.ts";
 import { bindUdp, type UdpConn } from "../socket/udp_conn.ts";
 import { StackCapture } from "../stack/capture.ts";
+import type { NetemOption } from "../stack/config.ts";
 import type { StackSnapshot } from "../stack/inspect.ts";
 import { formatEndpoint } from "../stack/options.ts";
 import type { Stack } from "../stack/stack.ts";
+import { PACING_MODES, type PacingMode } from "../tcp/pacing.ts";
 import type { TcpConnectOptions } from "../tcp/tcp.ts";
 import { IpAddr } from "../wire/ip_addr.ts";
 import type { CaptureFile } from "./capture_file.ts";
 import type { Driver, DriverStats } from "./driver.ts";
 import { denoError } from "./errors.ts";
+import { readNetem } from "./impair_files.ts";
 import type { UdpPort, UdpPortStats } from "./udp_port.ts";
 import type { Underlay, UnderlayChoice } from "./underlay.ts";
 
@@ -46,6 +49,20 @@ export interface ConnectOptions {
   noDelay?: boolean;
   /** Name of the congestion control. Default: as the host is configured. */
   congestion?: string;
+  /**
+   * How departures are spaced: `edt` stamps them in TCP, `qdisc` has the queueing discipline space them, `internal` waits
+   * in TCP, `off` does not. Default: as the host is configured.
+   */
+  pacing?: PacingMode;
+  /** The most that data departs at, in bytes per second, as SO_MAX_PACING_RATE; `Infinity`, the default, for no limit. */
+  maxPacingRateBytesPerSec?: number;
+  /** Probe the peer when nothing comes, as SO_KEEPALIVE. Default: as the host is configured, which is off by default. */
+  keepAlive?: boolean;
+  /**
+   * How long data may stay unacknowledged before the connection is given up, in ns, as TCP_USER_TIMEOUT; 0 to count
+   * retransmissions instead. Default: as the host is configured.
+   */
+  userTimeout?: number;
 }
 
 /** How to listen. */
@@ -182,9 +199,11 @@ export class Host implements AsyncDisposable {
    * Opens a TCP connection.
    *
    * @throws {Deno.errors.ConnectionRefused} or `TimedOut`, `NetworkUnreachable`, …, saying the cause
+   * @throws {TypeError} for an address, a congestion control or a kind of pacing that does not exist
+   * @throws {RangeError} for a port, a rate or a timeout out of range
    */
   async connect(options: ConnectOptions): Promise<TcpConn> {
-    const { hostname, port, signal, localAddress, localPort, noDelay, congestion } = options;
+    const { hostname, port, signal, localAddress, localPort, noDelay, congestion, pacing } = options;
     const remote = parseHostname(hostname);
     requirePort("port", port, 1);
     const chosen: TcpConnectOptions = {};
@@ -192,6 +211,11 @@ export class Host implements AsyncDisposable {
     if (localPort !== undefined) chosen.localPort = requirePort("local port", localPort, 0);
     if (noDelay !== undefined) chosen.noDelay = noDelay;
     if (congestion !== undefined) chosen.congestion = congestion;
+    if (pacing !== undefined) chosen.pacing = requirePacing(pacing);
+    const rate = options.maxPacingRateBytesPerSec;
+    if (rate !== undefined) chosen.maxPacingRateBytesPerSec = requireRate("maxPacingRateBytesPerSec", rate);
+    if (options.keepAlive !== undefined) chosen.keepAlive = options.keepAlive;
+    if (options.userTimeout !== undefined) chosen.userTimeout = requireUserTimeout(options.userTimeout);
     return await connectTcp(this.#engine, remote, port, chosen, signal);
   }
 
@@ -248,6 +272,36 @@ export class Host implements AsyncDisposable {
       })),
       sockets: sockets.size,
     };
+  }
+
+  /**
+   * Impairs one direction of a peer otherwise from now on. What is on its way is neither lost nor overtaken, unless that
+   * is what the impairment is to do.
+   *
+   * ```ts ignore
+   * host.setImpairment("b", "out", "delay 50ms loss gemodel 1% 25%");
+   * host.setImpairment("b", "in", null);
+   * ```
+   *
+   * @param peer name of the peer
+   * @param direction `"in"` for what comes from the peer, `"out"` for what goes to it
+   * @param impairment netem's text, whose files are read now, or its fields; `null` for none
+   * @throws {TypeError} if there is no such peer, or the text cannot be read
+   * @throws {RangeError} if a field is out of range
+   */
+  setImpairment(peer: string, direction: "in" | "out", impairment: NetemOption | null): void {
+    const { stack } = this.#engine;
+    const names = stack.options.peers.map(({ name }) => name);
+    const place = names.indexOf(peer);
+    if (place < 0) {
+      throw new TypeError(`there is no peer "${peer}": expected ${names.length === 0 ? "none" : names.join(", ")}`);
+    }
+    if (direction !== "in" && direction !== "out") {
+      throw new TypeError(`the direction must be "in" or "out", got ${JSON.stringify(direction)}`);
+    }
+    const config = impairment === null ? null : readNetem(impairment);
+    stack.setImpairment(place + 1, direction, config, this.#engine.now());
+    this.#engine.wake();
   }
 
   /**
@@ -335,6 +389,16 @@ export class Host implements AsyncDisposable {
     if (own.some(({ address }) => !address.isV4)) any.push(IpAddr.ANY_V6);
     return any;
   }
+}
+
+function requirePacing(pacing: PacingMode): PacingMode {
+  if (PACING_MODES.includes(pacing)) return pacing;
+  throw new TypeError(`pacing must be one of ${PACING_MODES.join(", ")}, got ${JSON.stringify(pacing)}`);
+}
+
+function requireRate(what: string, bytesPerSec: number): number {
+  if (typeof bytesPerSec === "number" && bytesPerSec > 0) return bytesPerSec;
+  throw new RangeError(`${what} must be a number of bytes per second above 0, got ${bytesPerSec}`);
 }
 
 function requirePort(what: string, port: number, least: number): number {

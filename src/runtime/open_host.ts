@@ -15,6 +15,7 @@ import { MonotonicClock } from "./clock.ts";
 import { Driver } from "./driver.ts";
 import { requireNet } from "./errors.ts";
 import { Host } from "./host.ts";
+import { readImpairFiles } from "./impair_files.ts";
 import { TimerSleeper } from "./sleeper.ts";
 import type { PortContext, UdpPort } from "./udp_port.ts";
 import { type OpenPort, SystemUnderlay, type Underlay } from "./underlay.ts";
@@ -24,7 +25,7 @@ export { Host } from "./host.ts";
 /**
  * Opens a host: one IP stack in this process, joined to its peers by UDP.
  *
- * Names of peers' endpoints are looked up once. Without `listen`, an ephemeral port is bound in each address family in
+ * Names of peers' endpoints are looked up once, and files that impairments name are read once. Without `listen`, an ephemeral port is bound in each address family in
  * which there is a peer. Needs the permission to use the network at every endpoint; with `--allow-ffi` for the C
  * library, on Linux, datagrams go many at a time.
  *
@@ -44,11 +45,26 @@ export { Host } from "./host.ts";
  * @throws {Deno.errors.NotCapable} without the permission for an endpoint
  */
 export async function openHost(options: HostOptions): Promise<Host> {
-  const config = parseHostConfig(await resolveEndpoints(options));
+  const config = parseHostConfig(await resolveNames(options));
   for (const { endpoint } of config.peers) {
     if (endpoint !== null) await requireNet(formatEndpoint(endpoint.address, endpoint.port));
   }
   return await start(config, new SystemUnderlay(config.port, config.sleeper));
+}
+
+/**
+ * The options with what is outside of them put in: addresses for names of peers, and the files that impairments name.
+ *
+ * @throws {ConfigError} if anything has a wrong form, a name cannot be looked up or a file cannot be read
+ */
+export async function resolveNames<T>(options: T): Promise<T> {
+  const faults = new ConfigFaults(options);
+  const read = readImpairFiles(
+    options,
+    (path, why) => faults.add(path, `an impairment whose files can be read (${why})`),
+  );
+  faults.throwIfAny();
+  return await resolveEndpoints(read);
 }
 
 /** Opens a host over UDP ports of another kind than the operating system's; for tests. */
@@ -66,7 +82,9 @@ export async function openHostOver(options: HostOptions, openPort: OpenPort): Pr
 
 async function start(config: HostConfig, underlay: Underlay): Promise<Host> {
   const clock = new MonotonicClock();
-  const stack = new Stack({ ...config, seed: config.seed ?? drawSeed() });
+  // The seed is for what may be replayed; what nobody may guess never comes from it.
+  const secret = crypto.getRandomValues(new Int32Array(4));
+  const stack = new Stack({ ...config, seed: config.seed ?? drawSeed() }, undefined, secret);
   let host: Host | null = null;
   let earlyFault = null as Error | null;
   const fault = (error: unknown) => {

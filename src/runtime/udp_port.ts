@@ -108,6 +108,8 @@ export interface PortContext {
   readonly drops: DropCounters;
   /** Told of an exception in a callback of the socket, where the runtime would swallow it. */
   fault(error: unknown): void;
+  /** Told when the socket has been given a packet, in their order: the packet's departure time. For measurements. */
+  departed?(departAt: Instant): void;
 }
 
 /** Counts the drop of `p` and frees it. */
@@ -260,7 +262,10 @@ export class SendQueue {
       this.#isBusy = true;
       const at = this.#head;
       try {
-        this.#transmit(this.#packets[at]!, this.#addresses[at]!, this.#ports[at]!);
+        const p = this.#packets[at]!;
+        const { departAt } = p;
+        this.#transmit(p, this.#addresses[at]!, this.#ports[at]!);
+        if (this.#context.departed !== undefined) this.#context.departed(departAt);
       } catch {
         this.#settle(false);
       }

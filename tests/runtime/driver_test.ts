@@ -177,6 +177,70 @@ Deno.test("driver: many wakes in a row make one turn, and it is a later one", as
   await until(() => d.stack.leftAt.length === 1000);
 });
 
+/** Has `onEvents` called in each turn that brings a datagram. */
+function tellOfDatagrams(stack: RecordingStack, onEvents: () => void): void {
+  const source: EventSource = { events: 0, eventQueued: false, user: { onEvents } };
+  stack.onTimeout = () => {
+    if (stack.batches.at(-1)!.length > 0) stack.events.raise(source, SocketEvent.Readable);
+  };
+}
+
+Deno.test("driver: an answer leaves before the event loop goes on, with all that the program writes at once", async () => {
+  await using d = driverOf();
+  await turn();
+  await turn();
+  const order: string[] = [];
+  tellOfDatagrams(d.stack, async () => {
+    await null;
+    d.stack.enqueue(1);
+    d.driver.wake();
+    setImmediate(() => order.push(`turns ${d.stack.timeouts - before}, left ${d.stack.leftAt.length}`));
+    // Writes that are awaited, and another one behind each.
+    for (let n = 2; n <= 20; n++) {
+      await (async () => {})();
+      d.stack.enqueue(n);
+      d.driver.wake();
+    }
+  });
+  d.sendIn(7);
+  const before = d.stack.timeouts;
+  await until(() => order.length > 0);
+  assertEquals(order, ["turns 2, left 20"]);
+  assertEquals(d.stack.pulls.filter((n) => n > 0).length, 0);
+  await turn();
+  d.driver.wake();
+  await turn();
+  assertEquals(d.stack.pulls.filter((n) => n > 0), [20]);
+});
+
+Deno.test("driver: an answer to an answer waits for the event loop", async () => {
+  await using d = driverOf();
+  await turn();
+  await turn();
+  let isOver = false;
+  const source: EventSource = {
+    events: 0,
+    eventQueued: false,
+    user: {
+      onEvents: async () => {
+        await null;
+        if (!isOver) d.driver.wake();
+      },
+    },
+  };
+  // Somebody who always has more to say, as a program with bulk to send.
+  d.stack.onTimeout = () => d.stack.timeouts < 10_000 && d.stack.events.raise(source, SocketEvent.Writable);
+  d.sendIn(7);
+  const before = d.stack.timeouts;
+  await turn();
+  assertEquals(d.stack.timeouts - before, 2);
+  await turn();
+  assertEquals(d.stack.timeouts - before, 3);
+  await turn();
+  assertEquals(d.stack.timeouts - before, 4);
+  isOver = true;
+});
+
 Deno.test("driver: a turn takes 64 datagrams and 64 packets at most", async () => {
   await using d = driverOf();
   await turn();

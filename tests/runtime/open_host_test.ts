@@ -299,3 +299,72 @@ pairTest("host: times that a user gives are kept", async (openPair) => {
   assert(performance.now() - started >= 39);
   assertInstanceOf(await late.connect({ hostname: "10.7.0.2", port: 9 }).catch((error) => error), Error);
 });
+
+pairTest("host: a connection has its own pacing and rate", async (openPair) => {
+  await using pair = await openPair();
+  const { a, b } = pair;
+  using listener = b.listen({ port: 80 });
+  const sink = (async () => {
+    for await (const conn of listener) new Response(conn.readable).arrayBuffer().catch(() => {});
+  })();
+  const target = { hostname: pair.addressB(4), port: 80 };
+  for (const pacing of ["edt", "qdisc", "internal"] as const) {
+    using conn = await a.connect({ ...target, pacing, maxPacingRateBytesPerSec: 500_000 });
+    const from = performance.now();
+    for (let sent = 0; sent < 150_000;) sent += await conn.write(pattern(150_000 - sent));
+    while (conn.unackedBytes > 0) await new Promise((resolve) => setTimeout(resolve, 1));
+    const { pacing: used, pacingRate } = conn.info();
+    assertEquals([used, pacingRate], [pacing, 4_000_000]);
+    // 300 ms at the rate; the first ten segments are not paced, and the queueing discipline lets a quantum more through.
+    const seconds = (performance.now() - from) / 1000;
+    assert(seconds > 0.2, `${seconds} s with ${pacing}`);
+  }
+  {
+    using conn = await a.connect({ ...target, pacing: "off" });
+    assertEquals(conn.info().pacing, "off");
+  }
+  const { sockets } = a.inspect();
+  const refused = async (options: object, kind: new (text: string) => Error, text: string) => {
+    await assertRejects(() => a.connect({ ...target, ...options }), kind, text);
+    assert(a.inspect().sockets <= sockets);
+  };
+  await refused({ pacing: "fast" }, TypeError, 'pacing must be one of edt, qdisc, internal, off, got "fast"');
+  for (const maxPacingRateBytesPerSec of [0, -1, NaN, "1M"]) {
+    await refused({ maxPacingRateBytesPerSec }, RangeError, "maxPacingRateBytesPerSec must be a number of bytes");
+  }
+  listener.close();
+  await sink;
+});
+
+pairTest("host: an answer that is written in pieces leaves in one segment, by conn and by stream", async (openPair) => {
+  await using pair = await openPair({ host: { tcp: { noDelay: true } } });
+  const { a, b } = pair;
+  using listener = b.listen({ port: 80 });
+  const byte = new Uint8Array(1);
+  for (const by of ["conn", "stream"]) {
+    const [conn, served] = await Promise.all([
+      a.connect({ hostname: pair.addressB(6), port: 80 }),
+      listener.accept(),
+    ]);
+    const answering = (async () => {
+      const writer = by === "stream" ? served.writable.getWriter() : null;
+      const write = (bytes: Uint8Array<ArrayBuffer>) => writer === null ? served.write(bytes) : writer.write(bytes);
+      while (await served.read(byte.slice()) !== null) {
+        for (let piece = 0; piece < 3; piece++) await write(byte);
+      }
+      await writer?.close();
+    })();
+    const buffer = new Uint8Array(8);
+    for (let i = 0; i < 40; i++) {
+      await conn.write(byte);
+      for (let n = 0; n < 3;) n += await conn.read(buffer) ?? 3;
+    }
+    // One of the answer's each time, and the few that open the connection or acknowledge late.
+    const { segsIn } = conn.info();
+    assert(segsIn < 50, `${segsIn} segments by ${by}`);
+    await conn.closeWrite();
+    await answering;
+    conn.close();
+    served.close();
+  }
+});

@@ -146,6 +146,26 @@ for (const [kind, open] of Object.entries(OPEN)) {
         assertEquals(readable, 1);
       }));
 
+    Deno.test(`port ${kind}: tells of each packet that the socket was given, over ${address}`, () =>
+      withPorts(open, address, async (a, b, context) => {
+        const departed: number[] = [];
+        context.departed = (departAt) => departed.push(departAt);
+        for (let i = 1; i <= 150; i++) {
+          await until(() => a.room() > 0);
+          const p = context.pool.acquire()!;
+          p.end = p.start + (i % 7 === 0 ? 10 : 20);
+          p.departAt = i;
+          a.send(p, b.address, b.port);
+          if (a.room() === 0 || i % 40 === 0) a.flush();
+          assert(departed.length <= i);
+        }
+        a.flush();
+        await until(() => departed.length === 150);
+        assertEquals(departed, Array.from({ length: 150 }, (_, i) => i + 1));
+        await until(() => b.waiting > 0);
+        while (b.receive(64, sinkOf(context, []), 0) > 0);
+      }));
+
     Deno.test(`port ${kind}: room shrinks with what is handed over and comes back, over ${address}`, () =>
       withPorts(open, address, async (a, b, context) => {
         const room = a.room();

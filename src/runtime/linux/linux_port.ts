@@ -43,7 +43,7 @@ import {
 } from "./abi.ts";
 import { callError, type Libc, type Memory } from "./libc.ts";
 import { ReceiveBatch } from "./receive_batch.ts";
-import { SendBatch } from "./send_batch.ts";
+import { SEND_LIMIT, SendBatch } from "./send_batch.ts";
 
 /** What is asked of the socket for datagrams that wait to be read; the kernel doubles it. */
 const RECEIVE_BUFFER_BYTES = 4 << 20;
@@ -90,6 +90,10 @@ export class LinuxPort implements PolledPort {
   readonly #sends: SendBatch;
   readonly #receives: ReceiveBatch;
   readonly #stats: UdpPortStats = { ...newPortStats(), socketDrops: 0 };
+  /** Departure times of the datagrams that wait to be sent, for whoever wants to be told; the oldest is `#sentStamps`. */
+  readonly #stamps = new Float64Array(SEND_LIMIT);
+  #givenStamps = 0;
+  #sentStamps = 0;
   readonly #memInfo: Memory = new Uint8Array(new ArrayBuffer(4 * MemInfo.Words));
   readonly #notes: readonly string[];
   #isBlocked = false;
@@ -123,9 +127,11 @@ export class LinuxPort implements PolledPort {
       sent: (datagrams, bytes) => {
         stats.datagramsOut += datagrams;
         stats.bytesOut += bytes;
+        if (context.departed !== undefined) this.#tellDeparted(datagrams);
       },
       refused: () => {
         stats.sendErrors++;
+        this.#sentStamps++;
         context.drops.count(DropReason.PortSend);
       },
     }, { v4, datagramBytes: context.pool.slotBytes, trains, txTimeOffset });
@@ -193,6 +199,7 @@ export class LinuxPort implements PolledPort {
       if (this.#sends.isFull) return this.#refuse(p);
     }
     this.#sends.append(p, to, port);
+    if (this.#context.departed !== undefined) this.#stamps[this.#givenStamps++ % SEND_LIMIT] = p.departAt;
     this.#context.pool.release(p);
   }
 
@@ -259,6 +266,12 @@ export class LinuxPort implements PolledPort {
 
   #fill(): void {
     if (this.#isOpen && this.#receives.waiting === 0) this.#receives.fill(this.fd);
+  }
+
+  #tellDeparted(datagrams: number): void {
+    for (let n = 0; n < datagrams; n++) {
+      this.#context.departed!(this.#stamps[this.#sentStamps++ % SEND_LIMIT]!);
+    }
   }
 
   #refuse(p: Packet): void {

@@ -2,15 +2,16 @@
  * The sleeper of ports that read their sockets themselves: it waits for a deadline and for datagrams.
  *
  * ```text
- *   traffic ──► spin: look at the sockets, with turns of the event loop in between, for a window of at most 0.5 ms
+ *   traffic ──► spin: look at the sockets, with turns of the event loop in between, for 0.5 ms at most
  *           ──► ppoll on another thread, until a datagram comes or shortly before the deadline
  *           ──► turns of the event loop until the deadline
  * ```
  *
  * A poll costs two changes of threads, a tenth of a millisecond in all, which is long compared with an answer on the
- * same machine and short compared with one from elsewhere. So the window of the spin adapts, as the polling of KVM's
- * idle processors does: it doubles when a datagram came soon after the spin was given up, and halves when none did. A
- * host without traffic waits in the kernel only.
+ * same machine and short compared with one from elsewhere. So the spin follows what was seen: while at least half of the
+ * waits after traffic ended with a datagram within 0.5 ms, it lasts so long, and a pause now and then does not change
+ * that; while only some did, it lasts for 0.05 ms; and while hardly any did, there is none. A host without traffic waits
+ * in the kernel only.
  *
  * As the `ppoll` sleeper the kernel keeps the deadline too, and the last moments are turns of the event loop, in place
  * of the 2 ms that `hop` spends on them. With the other kinds, timers keep the deadline and the kernel watches the
@@ -32,11 +33,18 @@ import { Poller } from "./poller.ts";
 /** How long before the deadline a poll is to return: half of them are 150 µs late, 19 of 20 are less late than this. */
 const EARLY: Duration = 300 * MICROSECOND;
 
-/** The first window of the spin. */
+/** How long it spins at most after traffic, and how soon after it a datagram is one for which that was worth it. */
+const SPIN_MAX: Duration = 500 * MICROSECOND;
+
+/** How long it spins while datagrams come so soon now and then. */
 const SPIN_MIN: Duration = 50 * MICROSECOND;
 
-/** The longest window of the spin. */
-const SPIN_MAX: Duration = 500 * MICROSECOND;
+/** What share of waits has to end so soon for the long spin, and for the short one. */
+const OFTEN = 0.5;
+const SOMETIMES = 1 / 16;
+
+/** The weight of one wait in the moving average of that share. */
+const WEIGHT = 1 / 8;
 
 /** How long the spin looks at the sockets before other work of the event loop has its turn. */
 const SLICE: Duration = 20 * MICROSECOND;
@@ -63,10 +71,12 @@ export class PollSleeper implements Sleeper {
   #keepsAlive = false;
   #turn: ReturnType<typeof setImmediate> | null = null;
   #lookTimer: ReturnType<typeof setTimeout> | null = null;
-  /** When nothing but the poll was left to wait for, and when the poll under way ends by itself. */
-  #waitedFrom: Instant = 0;
+  /** When the poll under way ends by itself. */
   #pollUntil: Instant = NEVER;
-  #window: Duration = SPIN_MIN;
+  /** The share of waits after traffic that ended with a datagram within the longest spin, as a moving average. */
+  #soonShare = OFTEN;
+  /** When there was traffic last, if what came after it is not known yet. */
+  #trafficAt: Instant = NEVER;
   #spinUntil: Instant = 0;
 
   /**
@@ -100,7 +110,9 @@ export class PollSleeper implements Sleeper {
   }
 
   traffic(now: Instant): void {
-    this.#spinUntil = now + this.#window;
+    this.#trafficAt = now;
+    const share = this.#soonShare;
+    this.#spinUntil = now + (share >= OFTEN ? SPIN_MAX : share >= SOMETIMES ? SPIN_MIN : 0);
   }
 
   keepAlive(isWanted: boolean): void {
@@ -138,14 +150,27 @@ export class PollSleeper implements Sleeper {
   }
 
   /** Looks at the sockets; true if a port told of datagrams. */
-  #look(): boolean {
+  #look(now: Instant): boolean {
     // Whoever is told of datagrams may go to sleep again before this returns.
     this.#isSleeping = false;
+    const trafficAt = this.#trafficAt;
     for (let i = 0; i < this.#ports.length; i++) {
-      if (this.#ports[i]!.look()) return true;
+      if (this.#ports[i]!.look()) {
+        if (trafficAt < NEVER) this.#learn(now - trafficAt <= SPIN_MAX);
+        return true;
+      }
     }
     this.#isSleeping = true;
+    if (now - trafficAt > SPIN_MAX) {
+      this.#trafficAt = NEVER;
+      this.#learn(false);
+    }
     return false;
+  }
+
+  /** Takes note of a wait after traffic: whether a datagram ended it soon. */
+  #learn(isSoon: boolean): void {
+    this.#soonShare += ((isSoon ? 1 : 0) - this.#soonShare) * WEIGHT;
   }
 
   /** What is to be done now, if it sleeps. */
@@ -163,7 +188,7 @@ export class PollSleeper implements Sleeper {
         this.#timers.cancel();
         return this.#due();
       }
-      if (this.#look()) return;
+      if (this.#look(at)) return;
       at = this.#clock.now();
     }
     this.#arm(at);
@@ -172,18 +197,12 @@ export class PollSleeper implements Sleeper {
   #polled(): void {
     if (!this.#isSleeping) return;
     const now = this.#clock.now();
-    const waited = now - this.#waitedFrom;
-    if (now < this.#pollUntil && !this.#look()) {
+    if (now >= this.#pollUntil) {
+      if (this.#turn === null) this.#wake(now);
+    } else if (!this.#look(now)) {
       // The poll was ended to begin another one, or somebody else has read the socket.
       if (this.#turn === null) this.#arm(now);
-      return;
     }
-    if (now < this.#pollUntil && waited <= SPIN_MAX) {
-      this.#window = Math.min(SPIN_MAX, Math.max(SPIN_MIN, this.#window * 2));
-    } else {
-      this.#window = this.#window > SPIN_MIN ? this.#window / 2 : 0;
-    }
-    if (this.#isSleeping && this.#turn === null) this.#wake(now);
   }
 
   #arm(now: Instant): void {
@@ -193,7 +212,6 @@ export class PollSleeper implements Sleeper {
     } else if (!this.#keepsAlive) {
       if (this.#ports.length > 0) this.#lookTimer ??= setTimeout(this.#check, LOOK_MILLISECONDS).unref();
     } else {
-      this.#waitedFrom = now;
       if (!this.#poller.isPending) {
         this.#pollUntil = wakeAt;
         this.#poller.start(wakeAt - now);

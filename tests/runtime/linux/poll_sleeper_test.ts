@@ -180,41 +180,55 @@ Deno.test("poll sleeper: after traffic it looks in every turn, then polls; witho
   assertEquals(h.state.looks, 0);
   await turns(20);
   assertGreater(h.state.looks, 15);
-  h.advance(60 * MICROSECOND);
+  h.advance(510 * MICROSECOND);
   await turns(2);
   const { looks } = h.state;
   await turns(10);
   assertEquals(h.state.looks, looks);
 });
 
-Deno.test("poll sleeper: the spin grows when an answer came soon after it, and shrinks when none did", async () => {
+Deno.test("poll sleeper: the spin is long while answers come soon, whatever comes in between, and else short or none", async () => {
   await using h = heldSleeper();
-  /** How long it spins after traffic, in steps of 25 µs; a poll follows that lasts for `wait`. */
-  const round = async (wait: number): Promise<number> => {
+  /** How long it spins after traffic, in µs, if a datagram comes `answerIn` µs after that. */
+  const round = async (answerIn: number): Promise<number> => {
     h.state.isReadable = false;
-    h.sleeper.traffic(h.now());
-    h.sleeper.sleepUntil(NEVER, h.now());
-    let spun = 0;
-    for (; spun < 1000; spun += 25) {
+    const from = h.now();
+    h.sleeper.traffic(from);
+    h.sleeper.sleepUntil(NEVER, from);
+    for (let spun = 0;; spun += 25) {
+      h.state.isReadable = spun >= answerIn;
       const { looks } = h.state;
       await turns(3);
-      if (h.state.looks === looks) break;
+      if (h.state.isReadable) return spun;
+      if (h.state.looks === looks) {
+        h.advance(answerIn * MICROSECOND - (h.now() - from));
+        h.state.isReadable = true;
+        await h.return();
+        // One more turn was made to see that the spin was over.
+        return spun - 25;
+      }
       h.advance(25 * MICROSECOND);
     }
-    h.advance(wait);
-    h.state.isReadable = true;
-    await h.return();
-    return spun;
   };
-  const near = 80 * MICROSECOND;
-  const spins = [];
-  for (let i = 0; i < 6; i++) spins.push(await round(near));
-  // One more turn is made to see that the window is over.
-  assertEquals(spins.map((spun) => spun - 25), [50, 100, 200, 400, 500, 500]);
-  spins.length = 0;
-  for (let i = 0; i < 6; i++) spins.push(await round(5 * MILLISECOND));
-  for (const [i, spun] of spins.entries()) assert(i === 0 || spun <= spins[i - 1]!, `${spins}`);
-  assertEquals(spins.at(-1), 0);
+  const rounds = async (n: number, answerIn: number): Promise<number[]> => {
+    const spins = [];
+    for (let i = 0; i < n; i++) spins.push(await round(answerIn));
+    return spins;
+  };
+  // A host that knows nothing yet waits for an answer, once.
+  assertEquals(await rounds(3, 5000), [500, 50, 50]);
+  const late = await rounds(20, 5000);
+  for (const [i, spun] of late.entries()) assert(i === 0 || spun <= late[i - 1]!, `${late}`);
+  assertEquals([late[0], late.at(-1)], [50, -25]);
+  // Answers after 200 µs: at first they come by the poll, in the end by the spin.
+  const soon = await rounds(12, 200);
+  assertEquals([soon[0], soon[1], soon.at(-1)], [-25, 50, 200]);
+  for (const [i, spun] of soon.entries()) assert(i === 0 || spun >= soon[i - 1]!, `${soon}`);
+  await rounds(12, 100);
+  for (const pause of [1000, 50_000, 1000]) {
+    assertEquals(await rounds(1, pause), [500]);
+    assertEquals(await rounds(4, 100), [100, 100, 100, 100]);
+  }
 });
 
 Deno.test("poll sleeper: the poll ends before the deadline, and the rest is turns", async () => {

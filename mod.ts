@@ -33,8 +33,19 @@ export {
   type TcpDuplexOptions,
   toDuplex,
 } from "./src/host/duplex.ts";
-export { type NetemConfig } from "./src/impair/config.ts";
-export { parseNetem } from "./src/impair/parse.ts";
+export {
+  type DistributionTable,
+  type LossGemodel,
+  type LossState,
+  type NetemConfig,
+  type NetemDelivery,
+  type NetemDistribution,
+  type NetemSlot,
+  type NetemTrace,
+} from "./src/impair/config.ts";
+export { type NetemDelays, type NetemFigure, type NetemReport } from "./src/impair/meter.ts";
+export { type NetemTextOptions, type NetemWarning, parseNetem } from "./src/impair/parse.ts";
+export { type TraceRow } from "./src/impair/trace.ts";
 export { CaptureFile, type CaptureFileOptions, type CaptureFileStats } from "./src/runtime/capture_file.ts";
 export { type DriverStats } from "./src/runtime/driver.ts";
 export {
@@ -68,7 +79,7 @@ export {
   type StackSnapshot,
   type UdpSnapshot,
 } from "./src/stack/inspect.ts";
-export { type EcnMode, type LinuxPortConfig, type SleeperConfig } from "./src/stack/options.ts";
+export { type EcnMode, type LinuxPortConfig, type RouteType, type SleeperConfig } from "./src/stack/options.ts";
 export { type CongestionEvent, formatCongestionEvents } from "./src/tcp/congestion_trace.ts";
 export { type TcpInfo } from "./src/tcp/info.ts";
 export { type TcpOptions } from "./src/tcp/options.ts";

@@ -19,6 +19,8 @@ import type { Bench, Figure } from "./bench.ts";
 import * as fq from "./fq.ts";
 import * as inProcess from "./in_process.ts";
 import * as limits from "./limits.ts";
+import * as routes from "./routes.ts";
+import * as netem from "./netem.ts";
 import * as simulation from "./simulation.ts";
 import * as twoProcesses from "./two_processes.ts";
 
@@ -31,6 +33,12 @@ const BENCHES: readonly Bench[] = [
   ...fq.busy,
   ...fq.paced,
   fq.heap,
+  ...routes.lookups,
+  routes.forward,
+  routes.forwardHeap,
+  routes.peers,
+  ...netem.costs,
+  netem.heap,
   limits.bytes,
   limits.udp,
   ...(Deno.build.os === "linux" ? [limits.trains] : []),

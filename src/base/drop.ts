@@ -50,7 +50,7 @@ export enum DropReason {
   TtlExceeded,
   /** Larger than the MTU of the link that it would leave by. */
   TooBig,
-  /** A fragment, where fragments are not reassembled. */
+  /** A fragment that is impossible: of a length that no fragment has, or beyond the end of its datagram. */
   Fragment,
   /** The IP protocol is not one that this host speaks. */
   UnknownProtocol,
@@ -74,6 +74,8 @@ export enum DropReason {
   ImpairLimit,
   /** Thrown away by a link of the simulator that is down. */
   LinkDown,
+  /** A bottleneck of the simulator has no room left in its queue. */
+  LinkFull,
   /** The UDP socket below refused the datagram. */
   PortSend,
   /** TCP: the timestamp is older than TS.Recent (RFC 7323 PAWS). */
@@ -96,6 +98,32 @@ export enum DropReason {
   TcpReassemblyFull,
   /** Still queued when the stack was closed. */
   Closed,
+  /** The route to the destination is a blackhole. */
+  Blackhole,
+  /** The route to the destination says that it is unreachable. */
+  Unreachable,
+  /** The route to the destination says that it is prohibited. */
+  Prohibited,
+  /** No route, or one by another interface, leads back to the source (reverse-path filter). */
+  ReversePath,
+  /** An IP option, or an option of an IPv6 extension header, that is malformed or asks for the packet to be dropped. */
+  BadIpOption,
+  /** The packet asks for a route of its own (IPv4 source route, IPv6 routing header), which is refused. */
+  SourceRoute,
+  /** An IPv6 extension header is malformed, or there are too many. */
+  BadExtensionHeader,
+  /** An IPv6 packet that says that nothing follows its headers. */
+  NoNextHeader,
+  /** A fragment that overlaps another of its datagram, or belongs to a datagram with such fragments. */
+  FragmentOverlap,
+  /** A fragment of a datagram of which not all came in time. */
+  FragmentTimeout,
+  /** A fragment for which there is no room, or one too many of its datagram. */
+  FragmentLimit,
+  /** Tunnels within tunnels, too deep. */
+  TunnelNesting,
+  /** A datagram of a peer that only says that it is there. */
+  Keepalive,
   /** Number of reasons; not a reason. */
   Count,
 }

@@ -25,6 +25,9 @@ export const HEADROOM_BYTES = 128;
 /** Size of a slot: headroom, an inner MTU of up to 1,900 bytes, and a little room behind. */
 export const SLOT_BYTES = 2048;
 
+/** Size of a large slot: headroom, a little room for headers, and the largest IP packet. */
+export const LARGE_SLOT_BYTES = 128 + 256 + 65_536;
+
 /** One IP packet (or the datagram that carries it) in its slot. */
 export class Packet {
   /** The whole slot. */
@@ -45,6 +48,10 @@ export class Packet {
   departAt: Instant = NEVER;
   /** When the stage that holds it may let it go. */
   releaseAt: Instant = NEVER;
+  /** When it came to the impairment that holds it; of no meaning elsewhere. */
+  heldAt: Instant = NEVER;
+  /** When that would let it go if it were alone; of no meaning elsewhere. */
+  readyAt: Instant = NEVER;
   /** Order of arrival in a stage, to break ties. */
   order: number;
   /** Traffic class (TOS) of the header outside the tunnel: as it was read, or as it is to be written; 0 if unknown. */
@@ -67,6 +74,8 @@ export class Packet {
     this.flow = 0;
     this.departAt = NEVER;
     this.releaseAt = NEVER;
+    this.heldAt = NEVER;
+    this.readyAt = NEVER;
     this.order = 0;
     this.outerTrafficClass = 0;
     this.duplicate = false;
@@ -123,25 +132,31 @@ export class PacketPool {
   readonly limit: number;
   /** Size of each slot in bytes. */
   readonly slotBytes: number;
+  /** The most large packets that may exist. */
+  readonly largeLimit: number;
   readonly #free: Packet[] = [];
+  readonly #freeLarge: Packet[] = [];
   readonly #blockPackets: number;
   #made = 0;
+  #madeLarge = 0;
 
   /**
    * Makes an empty pool; slots come into being in blocks when they are first needed.
    *
    * @param limit the most packets that may exist at once (default 8,192)
    * @param slotBytes size of a slot, rounded up to a multiple of 64 (default {@linkcode SLOT_BYTES})
+   * @param largeLimit the most packets with a large slot that may exist at once (default 64, which is 4 MiB)
    */
-  constructor(limit = 8192, slotBytes: number = SLOT_BYTES) {
+  constructor(limit = 8192, slotBytes: number = SLOT_BYTES, largeLimit = 64) {
     this.limit = limit;
+    this.largeLimit = largeLimit;
     this.slotBytes = Math.ceil(slotBytes / 64) * 64;
     this.#blockPackets = Math.min(limit, 64);
   }
 
   /** Packets in use: given out and not yet freed. */
   get inUse(): number {
-    return this.#made - this.#free.length;
+    return this.#made - this.#free.length + this.#madeLarge - this.#freeLarge.length;
   }
 
   /** Takes an empty packet with `headroomBytes` before it, or `null` when the bound is reached. */
@@ -156,12 +171,29 @@ export class PacketPool {
     return p;
   }
 
+  /**
+   * Takes an empty packet that has room for the largest IP packet: for what was put together of fragments, or is to be
+   * cut into some. It never leaves by a link. `null` when the bound of these is reached.
+   */
+  acquireLarge(headroomBytes: number = HEADROOM_BYTES): Packet | null {
+    let p = this.#freeLarge.pop();
+    if (p === undefined) {
+      if (this.#madeLarge >= this.largeLimit) return null;
+      p = new Packet(new Uint8Array(LARGE_SLOT_BYTES));
+      this.#madeLarge++;
+    }
+    p.free = false;
+    p.reset(headroomBytes);
+    return p;
+  }
+
   /** Gives a packet back. Freeing one twice is a fault of the program and throws. */
   release(p: Packet): void {
     if (p.free) throw new Error("packet freed twice");
     p.free = true;
     p.next = null;
-    this.#free.push(p);
+    if (p.bytes.length > this.slotBytes) this.#freeLarge.push(p);
+    else this.#free.push(p);
   }
 
   #grow(): boolean {

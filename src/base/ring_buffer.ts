@@ -40,6 +40,11 @@ export class RingBuffer {
     return this.#capacity;
   }
 
+  /** Raises the most bytes that it can hold; a lower number changes nothing. */
+  growTo(capacityBytes: number): void {
+    if (capacityBytes > this.#capacity) this.#capacity = Math.floor(capacityBytes);
+  }
+
   /** Bytes of memory in use. */
   get memoryBytes(): number {
     return this.#memory.length;

@@ -47,6 +47,11 @@ export class Rng {
 
   /** The next number in 0 … 2^32 − 1. */
   u32(): number {
+    return this.#int32() >>> 0;
+  }
+
+  /** The next number as int32, which the engine never has to allocate. */
+  #int32(): number {
     const x = Math.imul(this.#b, 5);
     const result = Math.imul((x << 7) | (x >>> 25), 9);
     const t = this.#b << 9;
@@ -56,12 +61,12 @@ export class Rng {
     this.#a ^= this.#d;
     this.#c ^= t;
     this.#d = (this.#d << 11) | (this.#d >>> 21);
-    return result >>> 0;
+    return result;
   }
 
   /** The next number in [0, 1), with 53 random bits. */
   unit(): number {
-    return ((this.u32() >>> 5) * 67108864 + (this.u32() >>> 6)) / 9007199254740992;
+    return ((this.#int32() >>> 5) * 67108864 + (this.#int32() >>> 6)) / 9007199254740992;
   }
 
   /** The next integer in 0 … n − 1, without bias worth speaking of (n at most 2^32). */

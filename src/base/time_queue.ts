@@ -42,28 +42,45 @@ export class TimeQueue {
     return this.#heapSize > 0 && this.#times[0]! < lineAt ? this.#times[0]! : lineAt;
   }
 
-  /** Takes in `p`, which is due at `p.releaseAt` and may be in no other list; sets `p.order`. */
-  push(p: Packet): void {
+  /** Gives `p` the next place in the order of arrival, `p.order`. */
+  number(p: Packet): void {
     p.order = this.#order;
     this.#order = (this.#order + 1) | 0;
+  }
+
+  /** Takes in `p`, which is due at `p.releaseAt` and may be in no other list; sets `p.order`. */
+  push(p: Packet): void {
+    this.number(p);
+    this.put(p);
+  }
+
+  /** Takes in `p` as `push` does, with the `p.order` that it has from there. */
+  put(p: Packet): void {
     const tail = this.#line.tail;
     if (tail === null || p.releaseAt >= tail.releaseAt) this.#line.push(p);
     else this.#heapPush(p);
   }
 
+  /** The earliest packet, which stays, or `null`. */
+  first(): Packet | null {
+    const head = this.#line.head;
+    if (this.#heapSize === 0) return head;
+    return this.#heapFirst(head) ? this.#heap[0]! : head;
+  }
+
   /** Takes the earliest packet if it is due at `now`, else `null`; `shift(NEVER)` empties the queue packet by packet. */
   shift(now: Instant): Packet | null {
     const head = this.#line.head;
-    if (this.#heapSize > 0) {
-      const at = this.#times[0]!;
-      // Orders are compared modulo 2^32: far fewer packets than 2^31 are held at once.
-      if (
-        head === null || at < head.releaseAt || (at === head.releaseAt && ((this.#orders[0]! - head.order) | 0) < 0)
-      ) {
-        return at <= now ? this.#heapPop() : null;
-      }
-    }
+    if (this.#heapSize > 0 && this.#heapFirst(head)) return this.#times[0]! <= now ? this.#heapPop() : null;
     return head !== null && head.releaseAt <= now ? this.#line.shift() : null;
+  }
+
+  /** True if the head of the heap, which is not empty, goes before that of the line. */
+  #heapFirst(head: Packet | null): boolean {
+    if (head === null) return true;
+    const at = this.#times[0]!;
+    // Orders are compared modulo 2^32: far fewer packets than 2^31 are held at once.
+    return at < head.releaseAt || (at === head.releaseAt && ((this.#orders[0]! - head.order) | 0) < 0);
   }
 
   #heapPush(p: Packet): void {

@@ -7,7 +7,7 @@
  * @module
  */
 
-import { type Host, openHost, resolveEndpoints } from "../runtime/open_host.ts";
+import { type Host, openHost, resolveNames } from "../runtime/open_host.ts";
 import { CaptureFile } from "../runtime/capture_file.ts";
 import { parseHostname } from "../socket/address.ts";
 import { type HostOptions, parseHostConfig } from "../stack/config.ts";
@@ -28,19 +28,29 @@ import { SERVICE_NAMES, type Services } from "./services.ts";
 const PEER_FORM = "[NAME=]ENDPOINT,PREFIX[,PREFIX...]";
 const PEER_EXAMPLE = "b=127.0.0.1:7002,10.7.0.2";
 
+const ROUTE_FORM = "PREFIX,PEER[,metric N][,weight N]";
+const ROUTE_TYPES: readonly string[] = ["blackhole", "unreachable", "prohibit"];
+
 /** The flags that describe the host of a command. */
 export const HOST_FLAGS: FlagSpecs = {
   config: { value: "FILE", help: "the host, from a YAML file; flags replace what it says" },
   address: { value: "ADDRESS/LENGTH", isList: true, help: "own address inside the tunnel; may be repeated" },
   listen: { value: "ADDRESS:PORT", isList: true, help: "UDP endpoint to bind, one of each family (default any port)" },
   peer: { value: PEER_FORM, isList: true, help: "a neighbour, and the addresses behind it; may be repeated" },
-  route: { value: "PREFIX,PEER", isList: true, help: "a route by the name of a peer; may be repeated" },
+  route: {
+    value: ROUTE_FORM,
+    isList: true,
+    help: "a route to a peer (or to blackhole, unreachable, prohibit); may be repeated",
+  },
   forward: { help: "forward packets that are for others" },
   impair: { value: "TEXT", help: "impairment of what goes out, in tc-netem's words" },
   "impair-in": { value: "TEXT", help: "impairment of what comes in" },
   mtu: { value: "BYTES", help: "largest inner packet (default what an underlay of 1500 leaves)" },
-  encapsulation: { value: "KIND", help: "raw or vxlan-gpe (default raw)" },
+  encapsulation: { value: "KIND", help: "raw, vxlan-gpe, gue or gre (default raw)" },
   vni: { value: "N", help: "network identifier of vxlan-gpe (default 0)" },
+  key: { value: "N", help: "key of gre (default none)" },
+  "rp-filter": { value: "MODE", help: "strict or loose: drop what the routes know no way back to (default none)" },
+  "clamp-mss": { help: "lower the MSS of forwarded SYNs to what the links carry" },
   qdisc: { value: "KIND", help: "fq or pfifo (default fq)" },
   congestion: { value: "NAME", help: "congestion control of TCP (default reno)" },
   seed: { value: "N", help: "seed of all randomness (default drawn)" },
@@ -58,7 +68,7 @@ one of them: tshark -r FILE -Y 'frame.interface_name == "b:out:wire"'`;
 /** The line of a command's help about permissions. */
 export function permissionHelp(more = ""): string {
   return `Permissions: --allow-net=ENDPOINTS, those of --listen and of the peers; with --config also --allow-read=FILE
-  --allow-env=${YAML_ENV}; with --pcap also --allow-write=FILE${more}`;
+  --allow-env=${YAML_ENV}; with --pcap also --allow-write=FILE; --allow-read=FILE for files that impairments name${more}`;
 }
 
 /** An IP address inside the tunnel, as text; `place` says where it was given. */
@@ -85,6 +95,8 @@ const FLAG_OF_OPTION: Readonly<Record<string, string>> = {
   qdisc: "qdisc",
   congestion: "congestion",
   seed: "seed",
+  rpFilter: "rp-filter",
+  clampMss: "clamp-mss",
 };
 
 /** A host that can be opened. */
@@ -136,9 +148,13 @@ function optionsOf(flags: Flags): Record<string, unknown> {
   const mtu = flags.integer("mtu", 576, 1900, undefined);
   if (mtu !== undefined) options["mtu"] = mtu;
   const vni = flags.integer("vni", 0, 0xffffff, undefined);
+  const key = flags.integer("key", 0, 0xffffffff, undefined);
   if (vni !== undefined) options["encapsulation"] = { kind: flags.text("encapsulation") ?? "vxlan-gpe", vni };
+  else if (key !== undefined) options["encapsulation"] = { kind: flags.text("encapsulation") ?? "gre", key };
   else if (flags.has("encapsulation")) options["encapsulation"] = flags.text("encapsulation");
   for (const name of ["qdisc", "congestion"]) if (flags.has(name)) options[name] = flags.text(name);
+  if (flags.has("rp-filter")) options["rpFilter"] = flags.text("rp-filter");
+  if (flags.has("clamp-mss")) options["clampMss"] = true;
   const seed = flags.integer("seed", 0, Number.MAX_SAFE_INTEGER, undefined);
   if (seed !== undefined) options["seed"] = seed;
   return options;
@@ -153,10 +169,18 @@ function parsePeer(flags: Flags, text: string): Record<string, unknown> {
   return { ...(name === undefined ? {} : { name }), endpoint, allowed };
 }
 
+/** Reads `10.9.0.0/16,b,metric 10` and `10.9.0.0/16,blackhole`: behind the prefix a type of route, else the name of a peer. */
 function parseRoute(flags: Flags, text: string): Record<string, unknown> {
-  const comma = text.indexOf(",");
-  if (comma <= 0 || comma === text.length - 1) flags.wrong("route", text, "PREFIX,PEER, like 10.9.0.0/16,b");
-  return { to: text.slice(0, comma), via: text.slice(comma + 1) };
+  const expected = `${ROUTE_FORM} like 10.9.0.0/16,b, or PREFIX,TYPE with one of ${ROUTE_TYPES.join(", ")}`;
+  const [to = "", via = "", ...rest] = text.split(",");
+  if (to === "" || via === "") flags.wrong("route", text, expected);
+  const route: Record<string, unknown> = ROUTE_TYPES.includes(via) ? { to, type: via } : { to, via };
+  for (const part of rest) {
+    const match = /^ ?(metric|weight) (\d{1,10})$/.exec(part);
+    if (match === null) flags.wrong("route", text, expected);
+    else route[match[1]!] = Number(match[2]);
+  }
+  return route;
 }
 
 /** What the file says, with what flags say put in its place; an impairment also in that of each peer's own. */
@@ -184,7 +208,7 @@ async function check(
   fromFlags: Record<string, unknown>,
 ): Promise<{ options: HostOptions; config: HostConfig }> {
   try {
-    const options = await resolveEndpoints(merged) as unknown as HostOptions;
+    const options = await resolveNames(merged) as unknown as HostOptions;
     return { options, config: parseHostConfig(options) };
   } catch (error) {
     if (error instanceof Deno.errors.NotCapable) throw flags.fault(`looking names up: ${messageOf(error)}`);

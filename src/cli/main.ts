@@ -14,15 +14,22 @@ import { demo } from "./demo.ts";
 import { runDemoPeer } from "./demo_peer.ts";
 import { refusalOf } from "./failure.ts";
 import { lab } from "./lab.ts";
+import { runEdtPeer } from "./lab_edt_peer.ts";
+import { runSink } from "./lab_sink.ts";
+import { netem } from "./netem.ts";
 import { perf } from "./perf.ts";
 import { ping } from "./ping.ts";
 import { rpc } from "./rpc.ts";
 import { up } from "./up.ts";
 
-const COMMANDS: readonly Command[] = [up, ping, perf, rpc, demo, lab];
+const COMMANDS: readonly Command[] = [up, ping, perf, rpc, demo, lab, netem];
 
-/** Used by `demo` for the processes it starts; not for people. */
-const INTERNAL: ReadonlyMap<string, () => Promise<number>> = new Map([["demo-peer", runDemoPeer]]);
+/** Used by `demo` and `lab` for the processes they start; not for people. */
+const INTERNAL: ReadonlyMap<string, () => Promise<number>> = new Map([
+  ["demo-peer", runDemoPeer],
+  ["lab-edt-peer", runEdtPeer],
+  ["lab-sink", runSink],
+]);
 
 function help(): string {
   const width = Math.max(...COMMANDS.map((c) => c.name.length));
@@ -61,7 +68,7 @@ export async function main(args: readonly string[], started: number = performanc
       throw new UsageError(`no command "${name}": ${hint}`);
     }
     if (rest.includes("--help") || rest.includes("-h")) {
-      console.log(command.help);
+      console.log(command.helpFor?.(rest) ?? command.help);
       return 0;
     }
     return await command.run(rest, started);

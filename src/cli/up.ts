@@ -5,9 +5,9 @@
  */
 
 import type { Host, HostInspection } from "../runtime/host.ts";
-import { formatNetem } from "../impair/parse.ts";
+import { formatNetem } from "../impair/format.ts";
 import { formatEndpoint, type HostConfig, type PeerConfig } from "../stack/options.ts";
-import type { Command } from "./command.ts";
+import { type Command, messageOf } from "./command.ts";
 import { failureOf } from "./failure.ts";
 import { Flags, type FlagSpecs, formatFlags } from "./flags.ts";
 import { HOST_FLAGS, HOST_HELP, permissionHelp, planHost } from "./host_flags.ts";
@@ -25,6 +25,7 @@ const HELP = `Usage: culvert up [OPTIONS] FILE
 
 Opens a host from a YAML file and stays until SIGINT or SIGTERM; then closes everything in order and prints counters.
 The host answers pings, forwards if it is told to, and offers the services that the file names.
+SIGHUP has it read the file again and take over the impairments in it, without losing a packet.
 
 Options:
 ${formatFlags(FLAGS)}
@@ -53,6 +54,7 @@ Examples:
   culvert up b.yaml
   culvert up --check b.yaml
   culvert up b.yaml --pcap b.pcapng --impair "delay 50ms loss 2%"
+  kill -HUP PID                 # after a change of b.yaml: its impairments hold from now on
   culvert up --address 10.7.0.2/24 --listen 127.0.0.1:7002 --peer a=127.0.0.1:7001,10.7.0.1
 
 ${permissionHelp()}
@@ -86,6 +88,7 @@ export const up: Command = {
     let last: HostInspection;
     try {
       startServices(host, plan.services);
+      using _reload = new Reload(flags, file, host, progress);
       console.log(isJson ? JSON.stringify(upJson(host, plan.services)) : describe(host, plan.config, plan.services));
       await Promise.race([interrupt.wait(), host.closed]);
     } catch (error) {
@@ -100,6 +103,35 @@ export const up: Command = {
     return 0;
   },
 };
+
+/** Takes over the impairments of the host's file at each SIGHUP, until it is disposed of. */
+class Reload implements Disposable {
+  readonly #onSignal: () => void;
+
+  constructor(flags: Flags, file: string | undefined, host: Host, progress: Progress) {
+    const reload = async () => {
+      const { config } = await planHost(flags, file);
+      const names = new Set(host.inspect().interfaces.map(({ name }) => name));
+      const known = config.peers.filter(({ name }) => names.has(name));
+      for (const { name, impair } of known) {
+        host.setImpairment(name, "out", impair.out);
+        host.setImpairment(name, "in", impair.in);
+      }
+      progress.clear();
+      console.log(`impairments read again for ${known.map(({ name }) => name).join(", ") || "no peer"}`);
+    };
+    const refuse = (error: unknown) => {
+      progress.clear();
+      console.error(`culvert: ${messageOf(error)}; nothing was changed`);
+    };
+    this.#onSignal = () => void reload().catch(refuse);
+    if (Deno.build.os !== "windows") Deno.addSignalListener("SIGHUP", this.#onSignal);
+  }
+
+  [Symbol.dispose](): void {
+    if (Deno.build.os !== "windows") Deno.removeSignalListener("SIGHUP", this.#onSignal);
+  }
+}
 
 function upJson(host: Host, services: Services): Record<string, unknown> {
   return {

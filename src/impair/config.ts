@@ -1,15 +1,94 @@
 /**
  * The configuration of an impairment, in netem's terms.
  *
- * Correlations mean something else than in Linux. There each draw is averaged with the one before, which squeezes the
- * distribution towards its middle: a loss of 1 % with a correlation of 25 % loses almost nothing. Here a draw repeats
- * the one before with probability `correlation`, so that neighbouring decisions have exactly that correlation and the
- * configured probability, or the distribution of the delay, stays what it is.
+ * What is meant is what the words say, not what Linux makes of them: a correlation leaves the probability, or the
+ * distribution of the delay, as it is (draw.ts), and a copy is not impaired again. With `compat` the stage does what
+ * Linux does, faults included (linux_decisions.ts).
+ *
+ * What is wrong with a configuration is said by check.ts.
  *
  * @module
  */
 
-import { type Duration, SECOND } from "../base/time.ts";
+import type { Duration } from "../base/time.ts";
+import { checkNetem } from "./check.ts";
+import type { TraceRow } from "./trace.ts";
+
+/** A distribution of one's own. */
+export interface DistributionTable {
+  /** What it is called in the text: the name of its file. */
+  readonly name: string;
+  /** Its inverse in 8,192ths of the jitter, −32,768 to 32,767, at most 16,384 entries. */
+  readonly values: readonly number[];
+}
+
+/** How jitter is distributed. */
+export type NetemDistribution = "uniform" | "normal" | "pareto" | "paretonormal" | DistributionTable;
+
+/**
+ * The loss model of four states: 1 between bursts, 2 within a burst, 3 within a burst and lost, 4 lost alone. `pNM` is
+ * the probability with which a packet goes from state N to state M.
+ */
+export interface LossState {
+  /** From good to a burst of losses. */
+  readonly p13: number;
+  /** From lost in a burst to good. */
+  readonly p31: number;
+  /** From lost in a burst to received in a burst. */
+  readonly p32: number;
+  /** From received in a burst to lost in a burst. */
+  readonly p23: number;
+  /** From good to a loss alone. */
+  readonly p14: number;
+}
+
+/** The loss model of Gilbert and Elliott: two states, each with a probability of loss. */
+export interface LossGemodel {
+  /** From good to bad. */
+  readonly p: number;
+  /** From bad to good. */
+  readonly r: number;
+  /** Probability of loss in the bad state: tc's 1-h. */
+  readonly badLoss: number;
+  /** Probability of loss in the good state: tc's 1-k. */
+  readonly goodLoss: number;
+}
+
+/** Packets leave in slots: a link that is granted to us from time to time. */
+export interface NetemSlot {
+  /** Least time to the next slot, in ns; unless there is a distribution. */
+  readonly min: Duration;
+  /** Longest time to the next slot, in ns. */
+  readonly max: Duration;
+  /** How the time to the next slot is distributed around `delay`; `null` for uniform from `min` to `max`. */
+  readonly distribution: NetemDistribution | null;
+  /** Middle of the distribution, in ns. */
+  readonly delay: Duration;
+  /** Jitter of the distribution, in ns. */
+  readonly jitter: Duration;
+  /** The most packets of a slot; 0 for any number. */
+  readonly packets: number;
+  /** Bytes after which a slot ends, at a whole packet; 0 for any number. */
+  readonly bytes: number;
+}
+
+/** A recording of delay, loss and rate over time, which takes their place. */
+export interface NetemTrace {
+  /** What it is called in the text: the name of its file. */
+  readonly name: string;
+  /** What holds from when, in order. */
+  readonly rows: readonly TraceRow[];
+  /** Begin anew at the time of the last row; otherwise that row holds for ever. */
+  readonly loop: boolean;
+}
+
+/** A recording of when a link delivered packets, in Mahimahi's form; it takes the place of the rate, and repeats. */
+export interface NetemDelivery {
+  /** What it is called in the text: the name of its file. */
+  readonly name: string;
+  /** Times at which 1,504 bytes can be delivered, in ms, not descending; the last one is the period. */
+  readonly opportunities: readonly number[];
+}
 
 /** What an impairment does to the packets of one direction. Probabilities and correlations are fractions, 0 to 1. */
 export interface NetemConfig {
@@ -17,14 +96,22 @@ export interface NetemConfig {
   limit: number;
   /** Delay of each packet in ns (default 0). */
   delay: Duration;
-  /** Half the width of the uniform distribution around `delay`, in ns (default 0). Without a rate it reorders. */
+  /** How far the delay strays, in ns (default 0): see `distribution`. Without a rate it reorders. */
   jitter: Duration;
-  /** Correlation of neighbouring delays (default 0). */
+  /** Correlation of the ranks of neighbouring delays (default 0). */
   delayCorrelation: number;
+  /** How the delay strays (default `"uniform"`: from `delay − jitter` to just below `delay + jitter`). */
+  distribution: NetemDistribution;
+  /** Packets do not overtake each other because of jitter: each waits for the one before (default false). */
+  keepOrder: boolean;
   /** Probability that a packet is lost (default 0). */
   loss: number;
   /** Correlation of neighbouring losses (default 0). */
   lossCorrelation: number;
+  /** The model of four states in place of `loss`, or `null` (default). */
+  lossState: LossState | null;
+  /** The model of Gilbert and Elliott in place of `loss`, or `null` (default). */
+  lossGemodel: LossGemodel | null;
   /** Mark CE instead of losing a packet, if its sender is ECN-capable (default false). */
   ecn: boolean;
   /** Probability that a packet arrives twice (default 0). */
@@ -49,6 +136,16 @@ export interface NetemConfig {
   cellBytes: number;
   /** Bytes that each cell has beyond its size; may be negative (default 0). */
   cellOverheadBytes: number;
+  /** Packets leave in slots, or `null` (default). */
+  slot: NetemSlot | null;
+  /** Seed of all random draws of this impairment, 0 to 2^53 − 1; `null` (default) for that of the host. */
+  seed: number | null;
+  /** Delay, loss and rate from a recording, or `null` (default). */
+  trace: NetemTrace | null;
+  /** Times of delivery from a recording, or `null` (default). */
+  delivery: NetemDelivery | null;
+  /** `"linux"` to do what Linux does even where it is wrong; `null` (default) for what the words say. */
+  compat: "linux" | null;
 }
 
 /** A configuration that impairs nothing: the default of every field. */
@@ -57,8 +154,12 @@ export const NETEM_DEFAULTS: Readonly<NetemConfig> = Object.freeze({
   delay: 0,
   jitter: 0,
   delayCorrelation: 0,
+  distribution: "uniform",
+  keepOrder: false,
   loss: 0,
   lossCorrelation: 0,
+  lossState: null,
+  lossGemodel: null,
   ecn: false,
   duplicate: 0,
   duplicateCorrelation: 0,
@@ -71,68 +172,12 @@ export const NETEM_DEFAULTS: Readonly<NetemConfig> = Object.freeze({
   packetOverheadBytes: 0,
   cellBytes: 0,
   cellOverheadBytes: 0,
+  slot: null,
+  seed: null,
+  trace: null,
+  delivery: null,
+  compat: null,
 });
-
-/** What is wrong with a configuration. */
-export interface NetemProblem {
-  /** The field that is wrong. */
-  field: keyof NetemConfig;
-  /** What it must be, as the end of a sentence that begins with the field: `"must be …"`. */
-  must: string;
-}
-
-/** The longest delay: a day. */
-const DELAY_MAX: Duration = 86_400 * SECOND;
-
-const INTEGER_RANGES: readonly [keyof NetemConfig, number, number][] = [
-  ["limit", 1, 1 << 24],
-  ["delay", 0, DELAY_MAX],
-  ["jitter", 0, DELAY_MAX],
-  ["gap", 1, 1 << 24],
-  ["packetOverheadBytes", -65_535, 65_535],
-  ["cellBytes", 0, 65_535],
-  ["cellOverheadBytes", -65_535, 65_535],
-];
-
-const PROBABILITIES = ["loss", "duplicate", "reorder", "corrupt"] as const;
-
-const CORRELATIONS = [
-  "delayCorrelation",
-  "lossCorrelation",
-  "duplicateCorrelation",
-  "reorderCorrelation",
-  "corruptCorrelation",
-] as const;
-
-/** Looks for the first thing that is wrong with `config`; `null` if nothing is. */
-export function netemProblem(config: NetemConfig): NetemProblem | null {
-  for (const [field, least, most] of INTEGER_RANGES) {
-    const value = config[field];
-    if (!Number.isInteger(value) || Number(value) < least || Number(value) > most) {
-      return { field, must: `must be an integer from ${least} to ${most}` };
-    }
-  }
-  for (const field of PROBABILITIES) {
-    if (!(config[field] >= 0 && config[field] <= 1)) return { field, must: "must be a probability from 0 to 100%" };
-  }
-  for (const field of CORRELATIONS) {
-    if (!(config[field] >= 0 && config[field] < 1)) {
-      return { field, must: "must be from 0 to below 100% (at 100% the first draw would be the only one)" };
-    }
-  }
-  const rate = config.rateBytesPerSec;
-  if (rate !== 0 && !(rate >= 1 && rate <= 1e12)) {
-    return { field: "rateBytesPerSec", must: "must be from 8bit to 8000gbit" };
-  }
-  if (config.jitter > config.delay) {
-    return { field: "jitter", must: "must not exceed the delay (no packet arrives before it was sent)" };
-  }
-  if (config.reorder > 0 && config.delay === 0) {
-    return { field: "reorder", must: "needs a delay for other packets to go ahead of" };
-  }
-  if (config.ecn && config.loss === 0) return { field: "ecn", must: "needs a loss to mark packets instead of" };
-  return null;
-}
 
 /**
  * Completes a configuration with the defaults and checks it.
@@ -142,7 +187,9 @@ export function netemProblem(config: NetemConfig): NetemProblem | null {
  */
 export function netemConfig(fields: Partial<NetemConfig>): NetemConfig {
   const config = { ...NETEM_DEFAULTS, ...fields };
-  const problem = netemProblem(config);
+  const problem = checkNetem(config);
   if (problem === null) return config;
-  throw new RangeError(`netem ${problem.field} ${problem.must}, got ${config[problem.field]}`);
+  const value = config[problem.field];
+  const found = typeof value === "object" && value !== null ? "" : `, got ${value}`;
+  throw new RangeError(`netem ${problem.field} ${problem.must}${found}`);
 }

@@ -5,23 +5,20 @@
  */
 
 import type { Packet } from "../base/packet.ts";
-import type { Rng } from "../base/rng.ts";
-import { CorrelatedDraw } from "./draw.ts";
+import type { Chance } from "./draw.ts";
 import type { Impairment, Verdict } from "./impairment.ts";
 
 /** Makes packets arrive twice. */
 export class Duplicate implements Impairment {
-  readonly #probability: number;
-  readonly #draw: CorrelatedDraw;
+  readonly #chance: Chance;
 
-  /** Duplicates with `probability`. */
-  constructor(probability: number, correlation: number, rng: Rng) {
-    this.#probability = probability;
-    this.#draw = new CorrelatedDraw(rng, correlation);
+  /** Duplicates when `chance` says so. */
+  constructor(chance: Chance) {
+    this.#chance = chance;
   }
 
   /** Adds a copy. */
   apply(_p: Packet, verdict: Verdict): void {
-    if (this.#draw.next() < this.#probability) verdict.copies++;
+    if (this.#chance.happens()) verdict.copies++;
   }
 }

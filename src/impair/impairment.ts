@@ -10,11 +10,14 @@
 
 import type { Packet } from "../base/packet.ts";
 import type { Duration } from "../base/time.ts";
+import type { NetemConfig } from "./config.ts";
 
 /** What is to happen to one packet. One record is used for all packets of a stage. */
 export class Verdict {
   /** How many of it go on: 0 if it is lost, 2 if it is duplicated. */
   copies = 1;
+  /** It was to be lost. */
+  lost = false;
   /** It was marked CE instead of being lost. */
   marked = false;
   /** The bit of the live range to be flipped, counted from its first byte; −1 for none. */
@@ -29,6 +32,7 @@ export class Verdict {
   /** Back to "goes on at once, as it is". */
   reset(): void {
     this.copies = 1;
+    this.lost = false;
     this.marked = false;
     this.corruptBit = -1;
     this.ahead = false;
@@ -41,4 +45,16 @@ export class Verdict {
 export interface Impairment {
   /** Decides about `p` and adds that to what the parts before it have decided. */
   apply(p: Packet, verdict: Verdict): void;
+}
+
+/** All parts together, in one of the two ways: as asked for, or as Linux does it. */
+export interface Decisions {
+  /** Decides by `config` from now on; what has not changed goes on as it was. */
+  change(config: NetemConfig): void;
+  /** From now on `delay` and `loss` hold, which come from a recording. */
+  follow(delay: Duration, loss: number): void;
+  /** Decides whether and how a packet goes on. */
+  fate(p: Packet, verdict: Verdict, isCopy: boolean): void;
+  /** Decides when. */
+  timing(p: Packet, verdict: Verdict): void;
 }

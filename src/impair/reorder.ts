@@ -8,30 +8,27 @@
  */
 
 import type { Packet } from "../base/packet.ts";
-import type { Rng } from "../base/rng.ts";
-import { CorrelatedDraw } from "./draw.ts";
+import type { Chance } from "./draw.ts";
 import type { Impairment, Verdict } from "./impairment.ts";
 
 /** Lets packets go ahead. */
 export class Reorder implements Impairment {
-  readonly #probability: number;
-  readonly #gap: number;
-  readonly #draw: CorrelatedDraw;
+  /** Each `gap`-th packet may go ahead. */
+  gap = 1;
+  readonly #chance: Chance;
   #delayed = 0;
 
-  /** Each `gap`-th packet goes ahead with `probability`. */
-  constructor(probability: number, correlation: number, gap: number, rng: Rng) {
-    this.#probability = probability;
-    this.#gap = gap;
-    this.#draw = new CorrelatedDraw(rng, correlation);
+  /** Lets packets go ahead when `chance` says so. */
+  constructor(chance: Chance) {
+    this.#chance = chance;
   }
 
   /** Sets `ahead`. */
   apply(_p: Packet, verdict: Verdict): void {
-    const drawn = this.#draw.next() < this.#probability;
+    const drawn = this.#chance.happens();
     if (verdict.copies === 0) return;
-    if (this.#delayed < this.#gap - 1 || !drawn) {
-      this.#delayed = Math.min(this.#delayed + 1, this.#gap);
+    if (this.#delayed < this.gap - 1 || !drawn) {
+      this.#delayed = Math.min(this.#delayed + 1, this.gap);
     } else {
       this.#delayed = 0;
       verdict.ahead = true;

@@ -3,8 +3,8 @@
  *
  * Reading is exact: the decimal point is moved in the text, not by a multiplication, so that what was read can be
  * written and read again without a change. Units do not depend on case. As in tc a rate without a unit is in bits per
- * second, `bps` is *bytes* per second, and a percentage needs no sign. Unlike in tc, where it would be microseconds, a
- * time without a unit is refused.
+ * second, `bps` is *bytes* per second, and a percentage needs no sign. A time without a unit is refused, unless it is read
+ * as tc reads it.
  *
  * @module
  */
@@ -77,6 +77,11 @@ export function parseTime(text: string): Duration {
   const number = readNumber(text);
   const exponent = number === null ? undefined : TIME_UNITS.get(number.unit);
   return number === null || exponent === undefined ? NaN : Math.round(number.value(exponent));
+}
+
+/** Reads a time as tc does: in microseconds if it has no unit. */
+export function parseBareTime(text: string): Duration {
+  return parseTime(/\d$|\.$/.test(text) ? `${text}us` : text);
 }
 
 /** Writes a time in the largest unit of which it is a whole number. */

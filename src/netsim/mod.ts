@@ -42,9 +42,23 @@ export {
 } from "../base/time.ts";
 export { Icmp } from "../icmp/icmp.ts";
 export { type PingHost, PingOutcome, type PingResult, PingSocket } from "../icmp/ping_socket.ts";
-export { NETEM_DEFAULTS, type NetemConfig, netemConfig } from "../impair/config.ts";
+export {
+  type DistributionTable,
+  type LossGemodel,
+  type LossState,
+  NETEM_DEFAULTS,
+  type NetemConfig,
+  netemConfig,
+  type NetemDelivery,
+  type NetemDistribution,
+  type NetemSlot,
+  type NetemTrace,
+} from "../impair/config.ts";
+export { formatNetem } from "../impair/format.ts";
+export { type NetemDelays, type NetemFigure, type NetemReport } from "../impair/meter.ts";
 export { NetemStage } from "../impair/netem_stage.ts";
-export { formatNetem, parseNetem } from "../impair/parse.ts";
+export { type NetemTextOptions, type NetemWarning, parseNetem } from "../impair/parse.ts";
+export { type TraceRow } from "../impair/trace.ts";
 export { IpLayer } from "../ip/ip_layer.ts";
 export { type NetInterface } from "../ip/network.ts";
 export { type Route, RouteTable } from "../ip/route_table.ts";

@@ -5,8 +5,10 @@
  * the arrival of a packet, or the deadline of a host or of an impairment. At one instant actions come first, in the
  * order in which they were asked for, then arrivals, in the order in which the packets began to propagate, then
  * deadlines, in the order in which they were set. So a host takes in all that arrives at an instant and then runs once: its
- * program if its time has come, `timeout`, `pull` until nothing more leaves, then its events. A program that has
- * acted on an event makes the host run again at the same instant.
+ * program if its time has come, its events, `timeout`, `pull` until nothing more leaves, and again its events. Since its
+ * program has seen what came in before anything leaves, an acknowledgment tells of the room that reading has made, as
+ * with an application that is faster than the wire. A program that has acted on an event after that makes the host run
+ * again at the same instant.
  *
  * What always holds: the same seed, hosts and calls give the same digest; random streams depend on the seed and on the
  * names of hosts and links only, so that adding a host or a link leaves those of all others as they are; time never
@@ -23,13 +25,14 @@ import { DropCounters, DropReason, type DropSink } from "../base/drop.ts";
 import { type Packet, PacketPool, SLOT_BYTES } from "../base/packet.ts";
 import { copyBytes } from "../base/ring_buffer.ts";
 import { Rng } from "../base/rng.ts";
-import { type Duration, type Instant, NEVER } from "../base/time.ts";
+import { type Instant, NEVER } from "../base/time.ts";
 import { TimeQueue } from "../base/time_queue.ts";
-import { type NetemConfig, netemConfig } from "../impair/config.ts";
+import { NETEM_DEFAULTS, type NetemConfig, netemConfig } from "../impair/config.ts";
 import { NetemStage } from "../impair/netem_stage.ts";
 import { parseNetem } from "../impair/parse.ts";
 import { type HostOptions, parseHostConfig } from "../stack/config.ts";
 import { Stack } from "../stack/stack.ts";
+import { SimBottleneck, type SimBottleneckOptions } from "./bottleneck.ts";
 import { EventDigest } from "./digest.ts";
 import {
   type SimApp,
@@ -53,6 +56,8 @@ export interface SimulatorOptions {
   wirePackets?: number;
   /** The most steps at one instant (default 100,000). */
   stepLimit?: number;
+  /** Keep a digest of all events (default true). It looks at every byte that arrives, which takes a tenth of the time. */
+  digest?: boolean;
 }
 
 interface Action {
@@ -74,13 +79,13 @@ export class Simulator {
   readonly #nodes = new Map<string, SimNode>();
   readonly #directions: SimDirection[] = [];
   /** Whatever has a deadline, by id. */
-  readonly #actors: (SimNode | SimDirection)[] = [];
+  readonly #actors: (SimNode | SimDirection | SimBottleneck)[] = [];
   readonly #deadlines = new DeadlineHeap();
   /** Packets that propagate; their `ifindex` is the index of the direction. */
   readonly #arrivals = new TimeQueue();
   /** Earliest last. */
   readonly #actions: Action[] = [];
-  readonly #digest = new EventDigest();
+  readonly #digest: EventDigest | null;
   #now: Instant = 0;
   #steps = 0;
   #stepsAtNow = 0;
@@ -94,6 +99,7 @@ export class Simulator {
     this.rng = new Rng(options.seed);
     this.#slotBytes = options.slotBytes ?? SLOT_BYTES;
     this.#stepLimit = options.stepLimit ?? 100_000;
+    this.#digest = options.digest === false ? null : new EventDigest();
     this.#wire = new PacketPool(options.wirePackets ?? 1 << 18, this.#slotBytes);
   }
 
@@ -107,9 +113,9 @@ export class Simulator {
     return this.#steps;
   }
 
-  /** The digest of all events so far, as 16 hexadecimal digits; see {@linkcode EventDigest}. */
+  /** The digest of all events so far, as 16 hexadecimal digits; see {@linkcode EventDigest}. Empty if none is kept. */
   get digest(): string {
-    return this.#digest.toString();
+    return this.#digest?.toString() ?? "";
   }
 
   /** The random stream of the host that has or will have this name: for its hash seeds and sequence numbers. */
@@ -152,14 +158,26 @@ export class Simulator {
   }
 
   /**
+   * Makes a transmitter with a queue of its own, through which the directions of links send that name it.
+   *
+   * @param name for messages
+   * @throws {RangeError} if an option is out of range
+   */
+  addBottleneck(name: string, options: SimBottleneckOptions): SimBottleneck {
+    const bottleneck = new SimBottleneck(name, this.#actors.length, options);
+    this.#actors.push(bottleneck);
+    return bottleneck;
+  }
+
+  /**
    * Joins an interface of one host to an interface of another (or of the same).
    *
    * @param from one end
    * @param to the other end
    * @param forth the direction from `from` to `to`
    * @param back the direction from `to` to `from` (default: like `forth`, with random streams of its own)
-   * @throws {TypeError} if a host is unknown or an interface is taken, {RangeError} if a delay is negative; and what
-   * `parseNetem` and `netemConfig` throw
+   * @throws {TypeError} if a host is unknown, an interface is taken or a bottleneck is not of this simulator, {RangeError}
+   * if a delay is negative; and what `parseNetem` and `netemConfig` throw
    */
   link(from: SimPort, to: SimPort, forth: SimDirectionOptions = {}, back: SimDirectionOptions = forth): SimLink {
     const a = this.#freePort(from);
@@ -168,11 +186,11 @@ export class Simulator {
     // Both directions are checked before either is made, so that a mistake leaves no half of a link.
     const forthName = `${from[0]}:${from[1]}>${to[0]}:${to[1]}`;
     const backName = `${to[0]}:${to[1]}>${from[0]}:${from[1]}`;
-    const forthConfig = checkDirection(forthName, forth);
-    const backConfig = checkDirection(backName, back);
+    const forthConfig = this.#checkDirection(forthName, forth);
+    const backConfig = this.#checkDirection(backName, back);
     return new SimLink(
-      this.#join(forthName, a, from[1], b, to[1], forth.delay ?? 0, forthConfig),
-      this.#join(backName, b, to[1], a, from[1], back.delay ?? 0, backConfig),
+      this.#join(forthName, a, from[1], b, to[1], forth, forthConfig),
+      this.#join(backName, b, to[1], a, from[1], back, backConfig),
     );
   }
 
@@ -217,7 +235,8 @@ export class Simulator {
     }
     const actor = this.#actors[this.#deadlines.popDue(now)]!;
     if (actor instanceof SimNode) this.#runHost(actor, now);
-    else this.#runDirection(actor, now);
+    else if (actor instanceof SimDirection) this.#runDirection(actor, now);
+    else this.#runBottleneck(actor, now);
     return true;
   }
 
@@ -243,11 +262,44 @@ export class Simulator {
     return false;
   }
 
+  /**
+   * Impairs a direction of a link otherwise from now on; what is on its way is neither lost nor overtaken, unless that is
+   * what the impairment is to do.
+   *
+   * @param impair netem's text, a configuration, or `null` for no impairment
+   * @throws {TypeError} if the direction is not of this simulator; and what `parseNetem` and `netemConfig` throw
+   */
+  setImpairment(direction: SimDirection, impair: string | NetemConfig | null): void {
+    if (this.#directions[direction.index] !== direction) {
+      throw new TypeError("the direction of a link belongs to another simulator");
+    }
+    const { stage, from, to, toIfindex } = direction;
+    const config = impair === null ? null : readImpair(impair);
+    if (stage !== null) {
+      stage.change(config ?? { ...NETEM_DEFAULTS, limit: 1 << 24 }, this.#now);
+      this.#deadlines.set(direction.id, stage.nextAt());
+    } else if (config !== null) {
+      const [fromIfindex] = [...from.ports].find(([, port]) => port === direction)!;
+      direction.stage = this.#makeStage(direction, `${from.name}:${fromIfindex}>${to.name}:${toIfindex}`, config);
+    }
+  }
+
   #freePort([name, ifindex]: SimPort): SimNode {
     const node = this.#nodes.get(name);
     if (node === undefined) throw new TypeError(`there is no host "${name}": expected one that was added before`);
     if (node.ports.has(ifindex)) throw new TypeError(`interface ${ifindex} of host "${name}" has a link already`);
     return node;
+  }
+
+  /** Checks the options of a direction and returns its impairment, or `null` if it has none. */
+  #checkDirection(name: string, { delay = 0, impair, bottleneck }: SimDirectionOptions): NetemConfig | null {
+    if (!Number.isSafeInteger(delay) || delay < 0) {
+      throw new RangeError(`delay of link ${name} must be a whole number of nanoseconds from 0, got ${delay}`);
+    }
+    if (bottleneck !== undefined && this.#actors[bottleneck.id] !== bottleneck) {
+      throw new TypeError(`bottleneck "${bottleneck.name}" of link ${name} belongs to another simulator`);
+    }
+    return impair === undefined ? null : readImpair(impair);
   }
 
   #join(
@@ -256,24 +308,28 @@ export class Simulator {
     fromIfindex: number,
     to: SimNode,
     toIfindex: number,
-    delay: Duration,
+    { delay = 0, bottleneck }: SimDirectionOptions,
     config: NetemConfig | null,
   ): SimDirection {
-    const direction = new SimDirection(this.#actors.length, this.#directions.length, from, to, toIfindex, delay);
-    if (config !== null) {
-      const sink: DropSink = { drop: (p, reason, now) => this.#drop(direction, p, reason, now) };
-      direction.stage = new NetemStage(config, this.rng.fork("link").fork(name), this.#wire, sink);
-    }
+    const index = this.#directions.length;
+    const direction = new SimDirection(this.#actors.length, index, from, to, toIfindex, delay, bottleneck ?? null);
+    if (config !== null) direction.stage = this.#makeStage(direction, name, config);
     this.#actors.push(direction);
     this.#directions.push(direction);
     from.ports.set(fromIfindex, direction);
     return direction;
   }
 
+  #makeStage(direction: SimDirection, name: string, config: NetemConfig): NetemStage {
+    const sink: DropSink = { drop: (p, reason, now) => this.#drop(direction, p, reason, now) };
+    return new NetemStage(config, this.rng.fork("link").fork(name), this.#wire, sink, this.#now);
+  }
+
   #runHost(node: SimNode, now: Instant): void {
     const { host, app } = node;
     this.#count(node.name);
     if (app?.timeout !== undefined && app.nextAt !== undefined && app.nextAt() <= now) app.timeout(now);
+    this.#deliver(node, now);
     host.timeout(now);
     for (let p = host.pull(now); p !== null; p = host.pull(now)) {
       this.#count(node.name);
@@ -284,6 +340,12 @@ export class Simulator {
 
   /** Delivers the events of a host and sets its deadline; a deadline that stays the same keeps its place. */
   #settle(node: SimNode, now: Instant): void {
+    const acted = this.#deliver(node, now);
+    this.#deadlines.set(node.id, acted ? now : Math.max(node.nextAt(), now));
+  }
+
+  /** Delivers the events of a host; true if there was one. */
+  #deliver(node: SimNode, now: Instant): boolean {
     let acted = false;
     for (let source = node.host.pollEvent(); source !== null; source = node.host.pollEvent()) {
       this.#count(node.name);
@@ -292,7 +354,7 @@ export class Simulator {
       node.app?.onEvent(source, events, now);
       acted = true;
     }
-    this.#deadlines.set(node.id, acted ? now : Math.max(node.nextAt(), now));
+    return acted;
   }
 
   #settleAll(now: Instant): void {
@@ -310,7 +372,7 @@ export class Simulator {
     const direction = node.ports.get(p.ifindex) ?? null;
     this.tracer?.(now, node.name, direction?.to.name ?? "", p, TraceKind.Departure, DropReason.None);
     this.#event(TraceKind.Departure, node, now);
-    this.#digest.word(p.length);
+    this.#digest?.word(p.length);
     const w = direction === null ? null : this.#wire.acquire();
     if (direction === null || w === null) {
       const reason = direction === null ? DropReason.LinkDown : DropReason.PoolExhausted;
@@ -324,6 +386,24 @@ export class Simulator {
     direction.sentBytes += w.length;
     w.ifindex = direction.index;
     if (!direction.up) return this.#drop(direction, w, DropReason.LinkDown, now);
+    const { bottleneck } = direction;
+    if (bottleneck === null) return this.#impair(direction, w, now);
+    const reason = bottleneck.push(w, now);
+    if (reason !== DropReason.None) return this.#drop(direction, w, reason, now);
+    this.#deadlines.set(bottleneck.id, bottleneck.nextAt());
+  }
+
+  #runBottleneck(bottleneck: SimBottleneck, now: Instant): void {
+    this.#count(bottleneck.name);
+    for (let w = bottleneck.pull(now); w !== null; w = bottleneck.pull(now)) {
+      const direction = this.#directions[w.ifindex]!;
+      if (direction.up) this.#impair(direction, w, now);
+      else this.#drop(direction, w, DropReason.LinkDown, now);
+    }
+    this.#deadlines.set(bottleneck.id, bottleneck.nextAt());
+  }
+
+  #impair(direction: SimDirection, w: Packet, now: Instant): void {
     if (direction.stage === null) return this.#propagate(direction, w, now);
     const reason = direction.stage.push(w, now);
     if (reason !== DropReason.None) return this.#drop(direction, w, reason, now);
@@ -349,7 +429,7 @@ export class Simulator {
     p.ifindex = direction.toIfindex;
     this.tracer?.(now, direction.from.name, to.name, p, TraceKind.Arrival, DropReason.None);
     this.#event(TraceKind.Arrival, to, now);
-    this.#digest.bytes(p);
+    this.#digest?.bytes(p);
     to.host.input(direction.toIfindex, p, now);
     this.#deadlines.set(to.id, now);
   }
@@ -362,15 +442,17 @@ export class Simulator {
   #countDrop(from: SimNode, direction: SimDirection | null, p: Packet, reason: DropReason, now: Instant): void {
     this.tracer?.(now, from.name, direction?.to.name ?? "", p, TraceKind.Drop, reason);
     this.#event(TraceKind.Drop, from, now);
-    this.#digest.word(reason);
+    this.#digest?.word(reason);
     this.drops.count(reason);
     direction?.drops.count(reason);
   }
 
   #event(kind: TraceKind, node: SimNode, now: Instant): void {
-    this.#digest.word(kind);
-    this.#digest.time(now);
-    this.#digest.word(node.nameHash);
+    const digest = this.#digest;
+    if (digest === null) return;
+    digest.word(kind);
+    digest.time(now);
+    digest.word(node.nameHash);
   }
 
   #count(who: string): void {
@@ -382,12 +464,7 @@ export class Simulator {
   }
 }
 
-/** Checks the options of a direction and returns its impairment, or `null` if it has none. */
-function checkDirection(name: string, { delay = 0, impair }: SimDirectionOptions): NetemConfig | null {
-  if (!Number.isSafeInteger(delay) || delay < 0) {
-    throw new RangeError(`delay of link ${name} must be a whole number of nanoseconds from 0, got ${delay}`);
-  }
-  if (impair === undefined) return null;
+function readImpair(impair: string | NetemConfig): NetemConfig {
   return typeof impair === "string" ? parseNetem(impair) : netemConfig(impair);
 }
 

@@ -2,7 +2,8 @@
  * What a simulated network is made of: hosts, the programs that run on them, and links.
  *
  * A link joins an interface of one host to an interface of another. Each of its two directions has an optional
- * impairment, the same stage that the real runtime uses, and behind it a plain propagation delay. The packets on a link
+ * bottleneck, which it may share with other links, behind it an optional impairment, the same stage that the real
+ * runtime uses, and behind that a plain propagation delay. The packets on a link
  * lie in a pool of the simulator: a wire carries bytes and nothing else, and what is in flight does not use up the
  * memory of the host that sent it.
  *
@@ -15,6 +16,7 @@ import type { Packet, PacketPool } from "../base/packet.ts";
 import { type Duration, type Instant, NEVER } from "../base/time.ts";
 import type { NetemConfig } from "../impair/config.ts";
 import type { NetemStage } from "../impair/netem_stage.ts";
+import type { SimBottleneck } from "./bottleneck.ts";
 import { hashName } from "./digest.ts";
 
 /** What the simulator needs of a host; a `Stack` has it. */
@@ -48,6 +50,8 @@ export type SimPort = readonly [host: string, ifindex: number];
 
 /** One direction of a link. */
 export interface SimDirectionOptions {
+  /** The transmitter that it sends through first, made by `Simulator.addBottleneck` (default none). */
+  bottleneck?: SimBottleneck;
   /** Propagation delay behind the impairment (default 0). */
   delay?: Duration;
   /** The impairment, as netem's text or as a configuration (default none). */
@@ -126,6 +130,8 @@ export class SimDirection {
   readonly toIfindex: number;
   /** Propagation delay. */
   readonly delay: Duration;
+  /** The transmitter that it sends through, if it has one. */
+  readonly bottleneck: SimBottleneck | null;
   /** The impairment, if it has one. */
   stage: NetemStage | null = null;
   /** False while it is cut: what is sent or would arrive then is dropped. */
@@ -142,13 +148,22 @@ export class SimDirection {
   readonly drops: DropCounters = new DropCounters();
 
   /** Leads from `from` to interface `toIfindex` of `to`. */
-  constructor(id: number, index: number, from: SimNode, to: SimNode, toIfindex: number, delay: Duration) {
+  constructor(
+    id: number,
+    index: number,
+    from: SimNode,
+    to: SimNode,
+    toIfindex: number,
+    delay: Duration,
+    bottleneck: SimBottleneck | null,
+  ) {
     this.id = id;
     this.index = index;
     this.from = from;
     this.to = to;
     this.toIfindex = toIfindex;
     this.delay = delay;
+    this.bottleneck = bottleneck;
   }
 
   /** Its counters and those of its impairment. */

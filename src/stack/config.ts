@@ -152,6 +152,16 @@ export interface HostOptions {
     | { kind: "raw" | "gue" | "none" }
     | { kind: "vxlan-gpe"; vni?: number }
     | { kind: "gre"; key?: number };
+  /**
+   * Send a peer to whom nothing was sent for so long a keepalive (default never): a time in ns, or text with a unit, of at
+   * least 10 ms. Other implementations drop it, and send none.
+   */
+  keepalive?: Duration | string;
+  /**
+   * Pass over the routes by a peer of whom nothing was heard for so long, until something is heard again (default never).
+   * Longer than `keepalive`, which both sides need for it.
+   */
+  deadAfter?: Duration | string;
   /** The queueing discipline, with options by tc's names (default `"fq"`). */
   qdisc?: "fq" | "pfifo" | { kind: "fq" | "pfifo"; [option: string]: unknown };
   /** Impairments of all peers, each direction for those peers that have none of their own in that direction. */
@@ -162,12 +172,12 @@ export interface HostOptions {
    * Settings of TCP; times in ns or as text with a unit. Timeouts of retransmission are at least 1 ms, `maxRto` is not
    * below the two others, and `delayedAck` is below 500 ms.
    */
-  tcp?: { [Option in keyof TcpOptions]?: TcpOptions[Option] | (TcpOptions[Option] extends Duration ? string : never) };
+  tcp?: { [Option in keyof TcpOptions]?: TcpOptions[Option] | (Duration extends TcpOptions[Option] ? string : never) };
   /** Settings of UDP. */
   udp?: Partial<UdpOptions>;
   /** The most packets in use at once (default 16,384). */
   poolPackets?: number;
-  /** Seed of all randomness (default drawn). */
+  /** Seed of all randomness but that of initial sequence numbers, ports and the like (default drawn). */
   seed?: number;
 }
 
@@ -202,6 +212,7 @@ export function parseHostConfig(input: unknown): HostConfig {
   checkEndpoints(config, faults);
   checkRoutes(config, faults);
   checkTcp(config, faults);
+  checkKeepalive(config, shaped!, faults);
   faults.throwIfAny();
   return config;
 }
@@ -224,6 +235,9 @@ function complete(shaped: ShapedHost): HostConfig {
     forward: shaped.forward ?? false,
     clampMss: shaped.clampMss ?? false,
     encapsulation,
+    keepalive: shaped.keepalive === undefined
+      ? null
+      : { interval: shaped.keepalive, deadAfter: shaped.deadAfter ?? Infinity },
     qdisc: completeQdisc(shaped),
     tcp: shaped.congestion === undefined ? shaped.tcp ?? {} : { ...shaped.tcp, congestion: shaped.congestion },
     udp: shaped.udp ?? DEFAULT_UDP_OPTIONS,
@@ -440,6 +454,17 @@ function checkRoutes(config: HostConfig, faults: ConfigFaults): void {
       faults.add(["routes", i, "metric"], `another metric: the peer's allowed prefixes have ${ALLOWED_METRIC}`);
     }
   });
+}
+
+function checkKeepalive({ encapsulation, keepalive }: HostConfig, shaped: ShapedHost, faults: ConfigFaults): void {
+  if (encapsulation.kind === "none" && shaped.keepalive !== undefined) {
+    faults.add(["keepalive"], 'nothing, since the encapsulation is "none"');
+  }
+  if (shaped.deadAfter === undefined) return;
+  if (shaped.keepalive === undefined) faults.add(["deadAfter"], 'nothing without "keepalive"');
+  else if (keepalive!.interval >= keepalive!.deadAfter) {
+    faults.add(["deadAfter"], `more than the interval of keepalives, ${formatTime(shaped.keepalive)}`);
+  }
 }
 
 /** `maxRto` bounds both the first timeout and the least one; what is left out counts with its default. */

@@ -8,10 +8,11 @@
  */
 
 import { z } from "zod";
-import { type Duration, MILLISECOND } from "../base/time.ts";
+import { type Duration, MILLISECOND, SECOND } from "../base/time.ts";
 import { NETEM_DEFAULTS, type NetemConfig, netemConfig } from "../impair/config.ts";
 import { parseNetem } from "../impair/parse.ts";
 import { formatTime, parseRate, parseTime } from "../impair/units.ts";
+import { ROUTE_WEIGHT_MAX } from "../ip/route_table.ts";
 import type { FqOptions } from "../qdisc/fq.ts";
 import { FQ_WEIGHT_MIN } from "../qdisc/fq_band.ts";
 import { CONGESTION_CONTROLS, SLOW_START_EXITS } from "../tcp/congestion/registry.ts";
@@ -20,15 +21,18 @@ import { MTU_PROBING } from "../tcp/pmtud.ts";
 import { RTO_MODELS } from "../tcp/rtt.ts";
 import { PACING_MODES, type PacingMode } from "../tcp/pacing.ts";
 import { DEFAULT_UDP_OPTIONS, type UdpOptions } from "../udp/udp.ts";
-import { IpAddr, IpInterface, IpPrefix } from "../wire/ip_addr.ts";
+import { IpAddr, IpInterface, type IpPrefix } from "../wire/ip_addr.ts";
 import type { ConfigFaults } from "./config_faults.ts";
-import type { EcnMode, Endpoint, PortConfig, SleeperConfig } from "./options.ts";
+import type { EcnMode, EncapsulationConfig, Endpoint, PortConfig, RouteType, SleeperConfig } from "./options.ts";
 
 /** Smallest MTU of an interface: what every IPv4 host can take (RFC 791). */
 export const MTU_MIN = 576;
 
 /** Largest MTU of an interface: what a packet slot holds beside its headroom. */
 export const MTU_MAX = 1900;
+
+/** Largest MTU of an underlay: the tunnel's own is bounded by {@linkcode MTU_MAX} whatever it leaves. */
+const UNDERLAY_MTU_MAX = 65_535;
 
 /** How the message of an unknown key begins; the known keys follow, separated by commas. */
 const UNKNOWN_KEY_MARK = "known keys:";
@@ -145,7 +149,7 @@ const interfaceAddress = text(ADDRESS, (value) => {
 const prefix = text('a prefix like "10.7.0.0/24", or an address', (value) => {
   const own = IpInterface.parse(value);
   if (!own.address.equals(own.prefix.address)) throw new TypeError(`bits behind the prefix are set: ${own.prefix}?`);
-  return IpPrefix.parse(value);
+  return own.prefix;
 });
 
 const NETEM = 'an impairment like "delay 20ms 2ms loss 0.5% rate 50mbit"';
@@ -164,7 +168,8 @@ function netemOfFields(fields: Record<string, unknown>): NetemConfig {
   for (const [field, value] of Object.entries(fields)) {
     const standard = (NETEM_DEFAULTS as unknown as Record<string, unknown>)[field];
     if (standard === undefined) throw new TypeError(`there is no "${field}" in netem`);
-    if (typeof value !== typeof standard) throw new TypeError(`${field} must be a ${typeof standard}`);
+    const isPlain = typeof standard === "number" || typeof standard === "boolean";
+    if (isPlain && typeof value !== typeof standard) throw new TypeError(`${field} must be a ${typeof standard}`);
   }
   return netemConfig(fields as Partial<NetemConfig>);
 }
@@ -179,8 +184,10 @@ const encapsulation = shorthand(
   z.discriminatedUnion("kind", [
     object({ kind: z.literal("raw") }, "the encapsulation"),
     object({ kind: z.literal("vxlan-gpe"), vni: integer(0, 0xffffff).optional() }, "the encapsulation"),
+    object({ kind: z.literal("gue") }, "the encapsulation"),
+    object({ kind: z.literal("gre"), key: integer(0, 0xffffffff).optional() }, "the encapsulation"),
     object({ kind: z.literal("none") }, "the encapsulation"),
-  ], { error: '"raw", "none", "vxlan-gpe" or { kind: "vxlan-gpe", vni: 42 }' }),
+  ], { error: '"raw", "none", "gue", "gre", { kind: "gre", key: 42 }, "vxlan-gpe" or { kind: "vxlan-gpe", vni: 42 }' }),
 );
 
 /** Names of fq's rates as tc has them, and as {@linkcode FqOptions} has them. */
@@ -259,12 +266,21 @@ const DELAYED_ACK_BOUND: Duration = 500 * MILLISECOND;
 /** Least timeout of retransmission, and least part of it: what a timer can tell apart (G in RFC 6298 section 2.3). */
 const RTO_MIN: Duration = MILLISECOND;
 
+const delayedAck = z.union([z.literal("adaptive"), duration(0, DELAYED_ACK_BOUND)], {
+  error: `a time of less than ${formatTime(DELAYED_ACK_BOUND)} in ns, or text with a unit like "200ms", or "adaptive"`,
+});
+
+/** Keep-alive probes may not follow one another faster, nor the first the last segment. */
+const KEEP_ALIVE_MIN: Duration = SECOND;
+
 const TCP_DURATIONS: ReadonlyMap<string, ReturnType<typeof duration>> = new Map([
   ["initialRto", duration(RTO_MIN)],
   ["minRto", duration(RTO_MIN)],
   ["maxRto", duration(RTO_MIN)],
   ["fixedRto", duration(0)],
-  ["delayedAck", duration(0, DELAYED_ACK_BOUND)],
+  ["userTimeout", duration()],
+  ["keepAliveIdle", duration(KEEP_ALIVE_MIN)],
+  ["keepAliveInterval", duration(KEEP_ALIVE_MIN)],
   ["timeWait", duration()],
   ["finWait2", duration()],
 ]);
@@ -287,6 +303,7 @@ const tcpShape = Object.fromEntries(
     const words = TCP_WORDS.get(field);
     if (words !== undefined) return [field, words.optional()];
     if (field === "slowStartExit") return [field, slowStartExit.optional()];
+    if (field === "delayedAck") return [field, delayedAck.optional()];
     if (field === "pacing") return [field, pacing.optional()];
     if (field === "windowShift") return [field, integer(-1, 14).optional()];
     if (field === "maxPacingRateBytesPerSec") {
@@ -300,12 +317,18 @@ const tcpShape = Object.fromEntries(
   }),
 );
 
+const RP_FILTERS = ["none", "loose", "strict"] as const;
+const rpFilter = z.enum(RP_FILTERS, { error: '"none", "loose" or "strict"' });
+
 const peerShape = {
   name: z.string({ error: "a name" }).min(1, { error: "a name" }).optional(),
   endpoint: endpoint.optional(),
   allowed: oneOrMany(prefix, 'the inner prefixes behind the peer, like "10.7.0.2/32"', 1),
+  accept: oneOrMany(prefix, 'inner prefixes like "10.9.0.0/16"', 0).optional(),
   mtu: integer(MTU_MIN, MTU_MAX).optional(),
   vni: integer(0, 0xffffff).optional(),
+  key: integer(0, 0xffffffff).optional(),
+  rpFilter: rpFilter.optional(),
   ecn: z.enum(ECN_MODES, { error: '"compatibility" or "normal"' }).optional(),
   impair: impair.optional(),
 };
@@ -316,11 +339,18 @@ function peers<T extends z.ZodType>(peer: T) {
   return z.array(peer, { error: "a list of peers" }).optional();
 }
 
+const ROUTE_TYPES: readonly RouteType[] = ["unicast", "blackhole", "unreachable", "prohibit"];
+
 const route = object({
   to: prefix,
-  via: z.string({ error: "the name of a peer" }),
+  via: z.string({ error: "the name of a peer" }).optional(),
   metric: integer(0, 2 ** 31 - 1).optional(),
-}, 'a route like { to: "10.9.0.0/16", via: "router" }');
+  type: z.enum(ROUTE_TYPES, { error: `a type of route: ${ROUTE_TYPES.join(", ")}` }).optional(),
+  weight: integer(1, ROUTE_WEIGHT_MAX).optional(),
+}, 'a route like { to: "10.9.0.0/16", via: "router" } or { to: "10.0.0.0/8", type: "blackhole" }');
+
+/** The least interval of keepalives. */
+const KEEPALIVE_MIN: Duration = 10 * MILLISECOND;
 
 const hostShape = {
   address: oneOrMany(interfaceAddress, ADDRESS, 1),
@@ -330,8 +360,13 @@ const hostShape = {
   peers: peers(object(peerShape, PEER)),
   routes: z.array(route, { error: "a list of routes" }).optional(),
   forward: z.boolean({ error: "true or false" }).optional(),
+  rpFilter: rpFilter.optional(),
+  clampMss: z.boolean({ error: "true or false" }).optional(),
   mtu: integer(MTU_MIN, MTU_MAX).optional(),
+  underlayMtu: integer(MTU_MIN, UNDERLAY_MTU_MAX).optional(),
   encapsulation: encapsulation.optional(),
+  keepalive: duration(KEEPALIVE_MIN).optional(),
+  deadAfter: duration(KEEPALIVE_MIN).optional(),
   qdisc: qdisc.optional(),
   impair: impair.optional(),
   congestion: congestion.optional(),
@@ -366,13 +401,27 @@ export interface ShapedHost {
   /** Peers. */
   readonly peers?: readonly ShapedPeer[];
   /** Static routes. */
-  readonly routes?: readonly { readonly to: IpPrefix; readonly via: string; readonly metric?: number }[];
+  readonly routes?: readonly ShapedRoute[];
   /** Forward packets for others. */
   readonly forward?: boolean;
+  /** Check of the way back, of all peers. */
+  readonly rpFilter?: (typeof RP_FILTERS)[number];
+  /** Lower the MSS of forwarded SYNs. */
+  readonly clampMss?: boolean;
   /** MTU of all peers. */
   readonly mtu?: number;
+  /** MTU of the underlay. */
+  readonly underlayMtu?: number;
   /** Encapsulation. */
-  readonly encapsulation?: { readonly kind: "raw" | "vxlan-gpe" | "none"; readonly vni?: number };
+  readonly encapsulation?: {
+    readonly kind: EncapsulationConfig["kind"];
+    readonly vni?: number;
+    readonly key?: number;
+  };
+  /** Interval of keepalives. */
+  readonly keepalive?: Duration;
+  /** After how long a silence a peer is dead. */
+  readonly deadAfter?: Duration;
   /** Queueing discipline with its options beside its kind. */
   readonly qdisc?:
     & { readonly kind: "fq" | "pfifo" }
@@ -392,6 +441,20 @@ export interface ShapedHost {
   readonly seed?: number;
 }
 
+/** A route of the right shape. */
+export interface ShapedRoute {
+  /** Destinations. */
+  readonly to: IpPrefix;
+  /** Name of a peer. */
+  readonly via?: string;
+  /** Metric. */
+  readonly metric?: number;
+  /** What becomes of the packets. */
+  readonly type?: RouteType;
+  /** Share among equals. */
+  readonly weight?: number;
+}
+
 /** A peer of the right shape. */
 export interface ShapedPeer {
   /** Name. */
@@ -400,10 +463,16 @@ export interface ShapedPeer {
   readonly endpoint?: Endpoint;
   /** Prefixes behind it. */
   readonly allowed: readonly IpPrefix[];
+  /** Prefixes that it may send from beside those. */
+  readonly accept?: readonly IpPrefix[];
   /** MTU. */
   readonly mtu?: number;
   /** VNI. */
   readonly vni?: number;
+  /** Key of GRE. */
+  readonly key?: number;
+  /** Check of the way back. */
+  readonly rpFilter?: (typeof RP_FILTERS)[number];
   /** Whether the ECN field is shown outside. */
   readonly ecn?: EcnMode;
   /** Impairments. */

@@ -5,11 +5,12 @@
  */
 
 import { type Instant, toMilliseconds } from "../base/time.ts";
-import type { NetemConfig } from "../impair/config.ts";
-import type { NetemStage } from "../impair/netem_stage.ts";
-import { formatNetem } from "../impair/parse.ts";
+import { formatNetem } from "../impair/format.ts";
+import { RouteKind } from "../ip/route_table.ts";
+import type { NetemReport } from "../impair/meter.ts";
 import type { CongestionEvent } from "../tcp/congestion_trace.ts";
 import type { TcpInfo } from "../tcp/info.ts";
+import type { InterfaceStages } from "./interface_stages.ts";
 import { formatEndpoint } from "./options.ts";
 import type { Stack } from "./stack.ts";
 
@@ -19,6 +20,8 @@ export interface ImpairSnapshot {
   netem: string;
   /** Its counters; none before its first packet. */
   stats: Record<string, number>;
+  /** What it was asked for and what it gave since it was last changed; `null` before its first packet. */
+  report: NetemReport | null;
 }
 
 /** An interface, which is a peer, and its counters. */
@@ -41,6 +44,8 @@ export interface InterfaceSnapshot {
   packetsOut: number;
   /** Their bytes, from the inner IP header on. */
   bytesOut: number;
+  /** True if keepalives say that the peer is dead. */
+  dead: boolean;
   /** Packets of the peer that were not let in, by reason. */
   drops: Record<string, number>;
   /** Impairment of what comes in, or `null`. */
@@ -103,14 +108,20 @@ export interface StackSnapshot {
   addresses: string[];
   /** The interfaces. */
   interfaces: InterfaceSnapshot[];
-  /** The routes: destination, peer, metric. */
-  routes: { to: string; via: string; metric: number }[];
+  /** The routes: destination, peer (`""` for what leads to none), metric, type and share. */
+  routes: { to: string; via: string; metric: number; type: string; weight: number }[];
   /** True if packets for others are forwarded. */
   forward: boolean;
   /** Packets forwarded. */
   forwarded: number;
+  /** Datagrams: cut and the fragments made of them, put together, given up since fragments were missing, incomplete now. */
+  fragments: { cut: number; made: number; joined: number; timedOut: number; incomplete: number };
+  /** SYNs whose MSS option was lowered. */
+  clamped: number;
   /** ICMP errors sent, and not sent because of the rate limit. */
   icmpErrors: { sent: number; limited: number };
+  /** SYN cookies sent, those that came back and opened a connection, and acknowledgments that were none. */
+  synCookies: { sent: number; accepted: number; failed: number };
   /** The queueing discipline and its counters, by tc's names. */
   qdisc: { kind: string; stats: Record<string, number> };
   /** Packets in use and the most there may be. */
@@ -133,7 +144,7 @@ export function inspectStack(stack: Stack, now: Instant): StackSnapshot {
     addresses: stack.ip.addresses.map(String),
     interfaces: stack.ip.interfaces.map(({ ifindex, name, mtu }) => {
       const peer = stack.tunnel?.peers.byIfindex(ifindex) ?? null;
-      const { allowed, impair } = stack.options.peers[ifindex - 1]!;
+      const { allowed } = stack.options.peers[ifindex - 1]!;
       return {
         ifindex,
         name,
@@ -144,19 +155,31 @@ export function inspectStack(stack: Stack, now: Instant): StackSnapshot {
         bytesIn: peer?.bytesIn ?? 0,
         packetsOut: peer?.packetsOut ?? 0,
         bytesOut: peer?.bytesOut ?? 0,
+        dead: stack.tunnel?.keepalives?.isDead(ifindex) ?? false,
         drops: peer?.drops ?? {},
-        impairIn: inspectImpair(impair.in, stack.ingress.get(ifindex)),
-        impairOut: inspectImpair(impair.out, stack.egress.get(ifindex)),
+        impairIn: inspectImpair(stack.ingress, ifindex, now),
+        impairOut: inspectImpair(stack.egress, ifindex, now),
       };
     }),
-    routes: Array.from(stack.ip.routes, ({ prefix, ifindex, metric }) => ({
+    routes: Array.from(stack.ip.routes, ({ prefix, ifindex, metric, kind, weight }) => ({
       to: `${prefix}`,
-      via: names.get(ifindex) ?? `${ifindex}`,
+      via: names.get(ifindex) ?? "",
       metric,
+      type: RouteKind[kind]!.toLowerCase(),
+      weight,
     })),
     forward: stack.ip.forward,
     forwarded: stack.ip.forwarded,
+    fragments: {
+      cut: stack.ip.fragmented.packets,
+      made: stack.ip.fragmented.fragments,
+      joined: stack.ip.reassembly.completed,
+      timedOut: stack.ip.reassembly.timedOut,
+      incomplete: stack.ip.reassembly.size,
+    },
+    clamped: stack.ip.clamped,
     icmpErrors: { sent: stack.ip.errors.sent, limited: stack.ip.errors.limited },
+    synCookies: { ...stack.tcp.synCookies },
     qdisc: { kind: stack.qdisc.kind, stats: stack.qdisc.stats(now) },
     pool: { inUse: stack.pool.inUse, limit: stack.pool.limit },
     drops: stack.drops.toJSON(),
@@ -186,6 +209,9 @@ export function inspectStack(stack: Stack, now: Instant): StackSnapshot {
   };
 }
 
-function inspectImpair(config: NetemConfig | null, stage: NetemStage | null): ImpairSnapshot | null {
-  return config === null ? null : { netem: formatNetem(config), stats: stage?.stats() ?? {} };
+function inspectImpair(stages: InterfaceStages, ifindex: number, now: Instant): ImpairSnapshot | null {
+  const config = stages.config(ifindex);
+  const stage = stages.get(ifindex);
+  if (config === null) return null;
+  return { netem: formatNetem(config), stats: stage?.stats() ?? {}, report: stage?.report(now) ?? null };
 }

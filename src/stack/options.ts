@@ -5,9 +5,11 @@
  */
 
 import type { NetemConfig } from "../impair/config.ts";
+import type { ReversePathMode } from "../ip/reverse_path.ts";
 import type { FqOptions } from "../qdisc/fq.ts";
 import type { PfifoOptions } from "../qdisc/pfifo.ts";
 import type { TcpOptions } from "../tcp/options.ts";
+import type { KeepaliveOptions } from "../tunnel/keepalive.ts";
 import type { UdpOptions } from "../udp/udp.ts";
 import type { IpAddr, IpInterface, IpPrefix } from "../wire/ip_addr.ts";
 
@@ -22,11 +24,19 @@ export interface Endpoint {
   readonly port: number;
 }
 
-/** How IP packets travel between peers; `none` for hosts of a simulator, whose interfaces are joined by links. */
+/**
+ * How IP packets travel between peers; `none` for hosts of a simulator, whose interfaces are joined by links. The key of `gre`
+ * is 0 for none.
+ */
 export type EncapsulationConfig =
   | { readonly kind: "raw" }
   | { readonly kind: "vxlan-gpe"; readonly vni: number }
+  | { readonly kind: "gue" }
+  | { readonly kind: "gre"; readonly key: number }
   | { readonly kind: "none" };
+
+/** What becomes of the packets of a route, by iproute2's names. */
+export type RouteType = "unicast" | "blackhole" | "unreachable" | "prohibit";
 
 /** The queueing discipline and its options, by tc's names. */
 export type QdiscConfig =
@@ -75,10 +85,14 @@ export interface PeerConfig {
   readonly endpoint: Endpoint | null;
   /** The inner addresses behind it: what it may send from, and what is routed to it. */
   readonly allowed: readonly IpPrefix[];
+  /** The inner addresses that it may send from beside those (default none). */
+  readonly accept?: readonly IpPrefix[];
   /** The largest inner packet in bytes. */
   readonly mtu: number;
-  /** VXLAN network identifier; 0 if the encapsulation has none. */
+  /** VXLAN network identifier, or key of GRE; 0 if the encapsulation has none. */
   readonly vni: number;
+  /** Whether the routes have to know a way back to the source of what comes from it; not, if `null` (default). */
+  readonly reversePath?: ReversePathMode | null;
   /** Whether the ECN field is shown outside the tunnel. */
   readonly ecn: EcnMode;
   /** Impairments. */
@@ -89,10 +103,14 @@ export interface PeerConfig {
 export interface RouteConfig {
   /** The destinations. */
   readonly to: IpPrefix;
-  /** Name of the peer that leads there. */
-  readonly via: string;
+  /** Name of the peer that leads there; `null` if, and only if, the route is no unicast route. */
+  readonly via: string | null;
   /** Preference among routes of one prefix, the lowest first. */
   readonly metric: number;
+  /** What becomes of the packets (default unicast). */
+  readonly kind?: RouteType;
+  /** Share among unicast routes of one prefix and metric (default 1). */
+  readonly weight?: number;
 }
 
 /** What a stack is made of. */
@@ -105,8 +123,12 @@ export interface StackOptions {
   readonly routes: readonly RouteConfig[];
   /** True to forward packets for others. */
   readonly forward: boolean;
+  /** True to lower the MSS option of SYNs that are forwarded to what the links carry (default false). */
+  readonly clampMss?: boolean;
   /** How packets travel between peers. */
   readonly encapsulation: EncapsulationConfig;
+  /** Keepalives to all peers, and when a silent one counts as dead; none, if `null` (default). */
+  readonly keepalive?: KeepaliveOptions | null;
   /** The queueing discipline. */
   readonly qdisc: QdiscConfig;
   /** Settings of TCP; the defaults for what is left out. */

@@ -33,25 +33,34 @@ import { DropCounters, DropReason, type DropSink } from "../base/drop.ts";
 import { EventQueue, type EventSource } from "../base/event_queue.ts";
 import { type Packet, PacketPool } from "../base/packet.ts";
 import { Rng } from "../base/rng.ts";
-import type { Duration, Instant } from "../base/time.ts";
+import { type Duration, type Instant, NEVER } from "../base/time.ts";
 import { Icmp } from "../icmp/icmp.ts";
 import type { IcmpError } from "../icmp/network.ts";
-import type { NetemConfig } from "../impair/config.ts";
+import { type NetemConfig, netemConfig } from "../impair/config.ts";
 import { NetemStage } from "../impair/netem_stage.ts";
 import { IpLayer } from "../ip/ip_layer.ts";
 import { LOOPBACK_IFINDEX } from "../ip/network.ts";
+import { RouteKind } from "../ip/route_table.ts";
 import { Fq } from "../qdisc/fq.ts";
 import { Pfifo } from "../qdisc/pfifo.ts";
 import type { Qdisc } from "../qdisc/qdisc.ts";
 import { Tcp } from "../tcp/tcp.ts";
-import { RawEncapsulation, VxlanGpeEncapsulation } from "../tunnel/encapsulation.ts";
+import { makeEncapsulation } from "../tunnel/make_encapsulation.ts";
+import { Keepalives } from "../tunnel/keepalive.ts";
 import { Tunnel } from "../tunnel/tunnel.ts";
 import { Udp } from "../udp/udp.ts";
 import { Icmpv4Type, Icmpv6Type } from "../wire/icmp.ts";
 import { type IpHeader, IpProtocol } from "../wire/ip_header.ts";
 import { inspectStack, type StackSnapshot } from "./inspect.ts";
 import { InterfaceStages } from "./interface_stages.ts";
-import { ALLOWED_METRIC, type EncapsulationConfig, type QdiscConfig, type StackOptions } from "./options.ts";
+import {
+  ALLOWED_METRIC,
+  type EncapsulationConfig,
+  type ImpairConfig,
+  type QdiscConfig,
+  type RouteType,
+  type StackOptions,
+} from "./options.ts";
 import { type PacketTap, TapPoint } from "./packet_tap.ts";
 import { StackNetwork } from "./stack_network.ts";
 
@@ -62,8 +71,13 @@ const V4_PROTOCOL_UNREACHABLE = 2;
 const V4_PORT_UNREACHABLE = 3;
 const V6_PORT_UNREACHABLE = 4;
 const V6_UNKNOWN_NEXT_HEADER = 1;
-/** Where the next-header field stands in the IPv6 header. */
-const V6_NEXT_HEADER_OFFSET = 6;
+
+const ROUTE_KINDS: Readonly<Record<RouteType, RouteKind>> = {
+  unicast: RouteKind.Unicast,
+  blackhole: RouteKind.Blackhole,
+  unreachable: RouteKind.Unreachable,
+  prohibit: RouteKind.Prohibit,
+};
 
 /** All layers of one host. */
 export class Stack {
@@ -96,17 +110,21 @@ export class Stack {
   readonly #sink: CountingSink;
   readonly #inSink: CountingSink;
   readonly #outSink: CountingSink;
+  readonly #impairRng: Rng;
   #tap: PacketTap | null = null;
+  #keepalives: Keepalives | null = null;
 
   /**
    * Makes a stack at rest.
    *
    * @param options checked already; see `parseHostConfig`
    * @param rng the host's random stream (default that of `options.seed`); it is only forked
+   * @param secret four words that nobody can guess, the key of initial sequence numbers and SYN cookies (default drawn
+   * from the random stream, which is enough where nobody attacks)
    * @throws {TypeError} if there is neither a stream nor a seed, or no congestion control of the name asked for
    * @throws {RangeError} if the options contradict each other
    */
-  constructor(options: StackOptions, rng?: Rng) {
+  constructor(options: StackOptions, rng?: Rng, secret?: Int32Array) {
     if (rng === undefined && options.seed === null) throw new TypeError("a stack needs a seed or a random stream");
     const root = rng ?? new Rng(options.seed!);
     const hashSeed = root.fork("hash").u32() | 0;
@@ -124,6 +142,7 @@ export class Stack {
       lower: { send: (p, now) => this.#send(p, now) },
       hashSeed,
       forward: options.forward,
+      clampMss: options.clampMss ?? false,
     });
     const network = this.#network = new StackNetwork({
       pool: this.pool,
@@ -134,14 +153,21 @@ export class Stack {
       qdisc: this.qdisc,
       loopback: this.#loopback,
       tcpRng: root.fork("tcp"),
+      tcpSecret: secret,
     });
     this.icmp = new Icmp(network, { icmpError: (e, now) => this.#icmpError(e, now) }, root.fork("icmp"));
     this.udp = new Udp(network, root.fork("udp"), options.udp);
     this.tcp = new Tcp(network, options.tcp);
     this.tunnel = makeTunnel(options.encapsulation, hashSeed);
     for (const own of options.addresses) this.ip.addAddress(own);
-    this.#addPeers(root.fork("impair"));
+    this.#impairRng = root.fork("impair");
+    this.#addPeers();
     this.#addRoutes();
+    if (this.tunnel !== null && options.keepalive) {
+      this.#keepalives = new Keepalives(options.keepalive);
+      this.tunnel.keepalives = this.#keepalives;
+      for (const { ifindex } of this.tunnel.peers) this.#keepalives.add(ifindex, 0);
+    }
   }
 
   /** Looks on at every packet, if set. */
@@ -166,7 +192,7 @@ export class Stack {
 
   /** Takes a datagram of the underlay that came from the address of these words and from `port`. */
   inputDatagram(p: Packet, w0: number, w1: number, w2: number, w3: number, port: number, now: Instant): void {
-    const reason = this.tunnel === null ? DropReason.UnknownPeer : this.tunnel.input(p, w0, w1, w2, w3, port);
+    const reason = this.tunnel === null ? DropReason.UnknownPeer : this.tunnel.input(p, w0, w1, w2, w3, port, now);
     if (reason !== DropReason.None) return this.#sink.drop(p, reason, now);
     this.input(p.ifindex, p, now);
   }
@@ -183,6 +209,8 @@ export class Stack {
       this.#departed(p);
       this.input(LOOPBACK_IFINDEX, p, now);
     }
+    this.ip.timeout(now);
+    if (this.#keepalives !== null) this.#runKeepalives(this.#keepalives, now);
     this.icmp.timeout(now);
     this.tcp.timeout(now);
   }
@@ -190,9 +218,17 @@ export class Stack {
   /**
    * The next packet that leaves now, by interface `p.ifindex`; `null` if none does.
    *
-   * @returns an IP packet, which the caller frees into `pool` when it is sent
+   * @returns an IP packet, or a packet of no length, which `tunnel.output` makes a keepalive; the caller frees it into `pool`
+   * when it is sent
    */
   pull(now: Instant): Packet | null {
+    const p = this.#pullQueued(now);
+    if (this.#keepalives === null) return p;
+    if (p !== null) this.#keepalives.onSent(p.ifindex, now);
+    return p ?? this.#pullKeepalive(this.#keepalives);
+  }
+
+  #pullQueued(now: Instant): Packet | null {
     for (;;) {
       const impaired = this.egress.pull(now);
       if (impaired !== null) {
@@ -218,7 +254,27 @@ export class Stack {
       this.#loopback.nextAt(),
       this.tcp.nextAt(),
       this.icmp.nextAt(),
+      this.ip.nextAt(),
+      this.#keepalives === null ? NEVER : this.#keepalives.nextAt(),
     );
+  }
+
+  /**
+   * Impairs one direction of a peer otherwise from `now` on. What is held is neither lost nor overtaken, unless that is
+   * what the impairment is to do; random streams go on.
+   *
+   * @param ifindex the peer's
+   * @param direction `"in"` for what comes from the peer, `"out"` for what goes to it
+   * @param config what it is to be; `null` for none
+   * @throws {RangeError} if there is no such peer, or a field of `config` is out of range
+   */
+  setImpairment(ifindex: number, direction: keyof ImpairConfig, config: NetemConfig | null, now: Instant): void {
+    const peer = this.options.peers[ifindex - 1];
+    if (peer === undefined) throw new RangeError(`there is no peer with interface ${ifindex}`);
+    const checked = config === null ? null : netemConfig(config);
+    const rng = this.#impairRng.fork(peer.name).fork(direction);
+    const [stages, sink] = direction === "in" ? [this.ingress, this.#inSink] : [this.egress, this.#outSink];
+    stages.change(ifindex, checked, (first) => new NetemStage(first, rng, this.pool, sink, now), now);
   }
 
   /**
@@ -246,6 +302,22 @@ export class Stack {
     this.#loopback.close(now);
     this.ingress.close(now);
     this.egress.close(now);
+    this.ip.close(now);
+  }
+
+  /** Keeps away from peers that are dead, and comes back to those that are not any more. */
+  #runKeepalives(keepalives: Keepalives, now: Instant): void {
+    keepalives.timeout(now);
+    for (let i = keepalives.pollChange(); i >= 0; i = keepalives.pollChange()) {
+      this.ip.routes.setDown(i, keepalives.isDead(i));
+    }
+  }
+
+  #pullKeepalive(keepalives: Keepalives): Packet | null {
+    const ifindex = keepalives.pollSend();
+    const p = ifindex < 0 ? null : this.pool.acquire();
+    if (p !== null) p.ifindex = ifindex;
+    return p;
   }
 
   /** TCP small queues: a local connection may have more to send once a packet of its own has left. */
@@ -281,40 +353,39 @@ export class Stack {
         break;
     }
     if (v4) this.ip.sendError(p, ip, Icmpv4Type.Unreachable, V4_PROTOCOL_UNREACHABLE, 0, now);
-    else this.ip.sendError(p, ip, Icmpv6Type.ParameterProblem, V6_UNKNOWN_NEXT_HEADER, V6_NEXT_HEADER_OFFSET, now);
+    else this.ip.sendError(p, ip, Icmpv6Type.ParameterProblem, V6_UNKNOWN_NEXT_HEADER, ip.protocolAt, now);
     this.#sink.drop(p, DropReason.UnknownProtocol, now);
   }
 
   #icmpError(e: IcmpError, now: Instant): void {
-    if (e.protocol === IpProtocol.Udp) this.udp.icmpError(e);
+    if (e.protocol === IpProtocol.Udp) this.udp.icmpError(e, now);
     else if (e.protocol === IpProtocol.Tcp) this.tcp.icmpError(e, now);
   }
 
-  #addPeers(rng: Rng): void {
+  #addPeers(): void {
     this.options.peers.forEach((peer, i) => {
       const ifindex = i + 1;
-      this.ip.addInterface({ ifindex, name: peer.name, mtu: peer.mtu });
+      this.ip.addInterface({ ifindex, name: peer.name, mtu: peer.mtu, reversePath: peer.reversePath ?? null });
       if (this.tunnel !== null && peer.endpoint !== null) {
         const { address, port } = peer.endpoint;
-        const { name, allowed, vni: networkId } = peer;
+        const { name, vni: networkId } = peer;
+        const allowed = peer.accept === undefined ? peer.allowed : [...peer.allowed, ...peer.accept];
         const isEcnNormal = peer.ecn === "normal";
         this.tunnel.addPeer({ name, ifindex, address, port, allowed, networkId, isEcnNormal });
       }
       const { in: ingress, out: egress } = peer.impair;
-      const makeStage = (config: NetemConfig, way: string, sink: DropSink) => () =>
-        new NetemStage(config, rng.fork(peer.name).fork(way), this.pool, sink);
-      if (ingress !== null) this.ingress.set(ifindex, makeStage(ingress, "in", this.#inSink));
-      if (egress !== null) this.egress.set(ifindex, makeStage(egress, "out", this.#outSink));
+      if (ingress !== null) this.setImpairment(ifindex, "in", ingress, 0);
+      if (egress !== null) this.setImpairment(ifindex, "out", egress, 0);
     });
   }
 
   #addRoutes(): void {
     const { peers, routes } = this.options;
     const byName = new Map(peers.map((peer, i) => [peer.name, i + 1]));
-    for (const { to, via, metric } of routes) {
-      const ifindex = byName.get(via);
+    for (const { to, via, metric, kind = "unicast", weight = 1 } of routes) {
+      const ifindex = via === null ? 0 : byName.get(via);
       if (ifindex === undefined) throw new RangeError(`the route to ${to} leads to "${via}", which is no peer`);
-      this.ip.routes.add(to, ifindex, metric);
+      this.ip.routes.add(to, ifindex, { metric, weight, kind: ROUTE_KINDS[kind] });
     }
     peers.forEach((peer, i) => {
       for (const prefix of peer.allowed) this.ip.routes.add(prefix, i + 1, ALLOWED_METRIC);
@@ -349,13 +420,6 @@ function makeQdisc(config: QdiscConfig, sink: DropSink): Qdisc {
   return config.kind === "fq" ? new Fq(config.options, sink) : new Pfifo(config.options, sink);
 }
 
-function makeTunnel(config: EncapsulationConfig, hashSeed: number): Tunnel | null {
-  switch (config.kind) {
-    case "raw":
-      return new Tunnel(new RawEncapsulation(), hashSeed);
-    case "vxlan-gpe":
-      return new Tunnel(new VxlanGpeEncapsulation(), hashSeed);
-    case "none":
-      return null;
-  }
+function makeTunnel({ kind }: EncapsulationConfig, hashSeed: number): Tunnel | null {
+  return kind === "none" ? null : new Tunnel(makeEncapsulation(kind), hashSeed);
 }

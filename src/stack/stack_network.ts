@@ -35,6 +35,8 @@ export interface StackNetworkParts {
   readonly loopback: Qdisc;
   /** TCP's random stream. */
   readonly tcpRng: Rng;
+  /** The key of what of TCP nobody may guess, if it is not to come from that stream. */
+  readonly tcpSecret: Int32Array | undefined;
 }
 
 /** What TCP, UDP and ICMP need of a stack. */
@@ -43,6 +45,8 @@ export class StackNetwork implements TcpNetwork, UdpNetwork, IcmpNetwork {
   readonly events: EventQueue;
   /** TCP's random stream. */
   readonly rng: Rng;
+  /** The key of what of TCP nobody may guess. */
+  readonly secret: Int32Array | undefined;
   /** What {@linkcode StackNetwork.lateness} says; whoever drives the stack in real time sets it. */
   departureLateness: Duration = 0;
   readonly #parts: StackNetworkParts;
@@ -51,6 +55,7 @@ export class StackNetwork implements TcpNetwork, UdpNetwork, IcmpNetwork {
   constructor(parts: StackNetworkParts) {
     this.events = parts.events;
     this.rng = parts.tcpRng;
+    this.secret = parts.tcpSecret;
     this.#parts = parts;
   }
 
@@ -89,6 +94,23 @@ export class StackNetwork implements TcpNetwork, UdpNetwork, IcmpNetwork {
   /** The largest IP packet towards `destination` in bytes; 0 without a route. */
   mtuTo(destination: IpAddr): number {
     return this.#parts.ip.mtuTo(destination);
+  }
+
+  /** The largest IP packet in bytes that is known to get to `destination`; 0 without a route. */
+  pathMtuTo(destination: IpAddr, now: Instant): number {
+    return this.#parts.ip.pathMtuTo(destination, now);
+  }
+
+  /** Learns that packets of more than `mtu` bytes do not get to the address of these words. */
+  learnPathMtu(w0: number, w1: number, w2: number, w3: number, mtu: number, now: Instant): void {
+    this.#parts.ip.learnPathMtu(w0, w1, w2, w3, mtu, now);
+  }
+
+  /** An empty packet with room for the largest datagram, or `null` when the bound of these is reached. */
+  acquireLarge(): Packet | null {
+    const p = this.#parts.pool.acquireLarge();
+    if (p === null) this.#parts.drops.count(DropReason.PoolExhausted);
+    return p;
   }
 
   /** Has the queues space a flow whose packets are not stamped at this rate. */

@@ -20,54 +20,7 @@ import { parseNetem } from "../../src/impair/parse.ts";
 import { Ecn } from "../../src/wire/ip_header.ts";
 import { ipHeader, parsePacket, udpPacket } from "../testing/packets.ts";
 import { StageBench } from "../testing/stage_bench.ts";
-
-/** A packet as it came out: its number, the time, and whether it is a copy. */
-interface Arrival {
-  n: number;
-  at: number;
-  copy: boolean;
-}
-
-/** A stage that numbered packets go through. */
-class Wire {
-  readonly bench = new StageBench();
-  readonly stage: NetemStage;
-  readonly refused: number[] = [];
-  #next = 0;
-
-  constructor(text: string, seed = 1) {
-    this.stage = new NetemStage(parseNetem(text), new Rng(seed), this.bench.pool, this.bench);
-  }
-
-  /** Sends a packet of `lengthBytes` whose number is in its flow, as nothing below looks at that. */
-  send(now: number, lengthBytes = 100): void {
-    const p = this.bench.packet(this.#next++, lengthBytes);
-    if (this.stage.push(p, now) === DropReason.None) return;
-    this.refused.push(p.flow);
-    this.bench.pool.release(p);
-  }
-
-  /** Everything that comes out until `until`, at the time at which it is said to come out. */
-  arrivals(until = NEVER): Arrival[] {
-    const out: Arrival[] = [];
-    for (let at = this.stage.nextAt(); at <= until && at < NEVER; at = this.stage.nextAt()) {
-      const p = this.stage.pull(at)!;
-      out.push({ n: p.flow, at, copy: p.duplicate });
-      this.bench.pool.release(p);
-    }
-    return out;
-  }
-
-  /** Sends `count` packets that far apart; each leaves when it is due, before the next one is sent. */
-  run(count: number, spacing: number, lengthBytes = 100): Arrival[] {
-    const out: Arrival[] = [];
-    for (let i = 0; i < count; i++) {
-      out.push(...this.arrivals(i * spacing - 1));
-      this.send(i * spacing, lengthBytes);
-    }
-    return [...out, ...this.arrivals()];
-  }
-}
+import { type Arrival, Wire } from "../testing/wire.ts";
 
 /** `count` of `trials` lies within four standard deviations of probability `p`. */
 function assertFrequency(count: number, trials: number, p: number): void {

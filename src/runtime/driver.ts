@@ -375,7 +375,8 @@ export class Driver {
     if (isWaiting || next <= now) {
       this.#sleptUntil = NEVER;
       const isBlocked = !isWaiting && this.#ports.some((port) => port.room() === 0);
-      if (!isBlocked && this.#idleTurns < IDLE_TURNS) {
+      // A turn may make no progress that shows here and leave datagrams waiting: packets moved from one stage to the next.
+      if (isWaiting || (!isBlocked && this.#idleTurns < IDLE_TURNS)) {
         if (isWaiting || this.#polledPorts.length === this.#ports.length || this.#sentSinceLook < BUDGET) {
           this.#scheduled = setImmediate(this.#turn);
         } else this.#lookThenTurn();

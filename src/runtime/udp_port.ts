@@ -87,8 +87,8 @@ export interface PolledPort extends UdpPort {
    */
   fill(): void;
   /**
-   * Sends what waits, if the socket has room again, and takes datagrams from the socket if none wait; if the first ones
-   * came, `onReadable` is called.
+   * Sends what waits, if the socket has room again, and takes datagrams from the socket if none wait; if some wait then,
+   * `onReadable` is called.
    *
    * @returns true if datagrams wait
    */

@@ -4,6 +4,9 @@
  * An encapsulation prepends its header by lowering `p.start` and strips it by raising it; the packet is not copied. What
  * is in the header beside the packet's version is one number, the network identifier of the peer.
  *
+ * A packet of no length is a keepalive: a datagram that only says that its sender is there. It has no meaning to other
+ * implementations, which drop it.
+ *
  * @module
  */
 
@@ -12,10 +15,8 @@ import type { Packet } from "../base/packet.ts";
 
 /** A header between UDP and IP. */
 export interface Encapsulation {
-  /** Its name: `"raw"`, `"vxlan-gpe"`. */
+  /** Its name: `"raw"`, `"vxlan-gpe"`, `"gue"`, `"gre"`. */
   readonly kind: string;
-  /** Bytes that it adds behind the UDP header. */
-  readonly overheadBytes: number;
   /**
    * True if a peer is known by address and port; false if by address and network identifier, since its source port is
    * free to vary.
@@ -25,9 +26,13 @@ export interface Encapsulation {
   readonly networkIdMax: number;
   /** Network identifier of the datagram parsed last. */
   readonly networkId: number;
-  /** Prepends the header to the IP packet in `p`. */
+  /** Bytes that it adds behind the UDP header for a peer with this network identifier. */
+  headerBytes(networkId: number): number;
+  /** Prepends the header to the IP packet in `p`, or makes a keepalive of a packet of no length. */
   emit(p: Packet, networkId: number): void;
-  /** Checks and strips the header; on a reason other than `None` the packet is as it was. */
+  /**
+   * Checks and strips the header; on a reason other than `None` the packet is as it was. Nothing is left of a keepalive.
+   */
   parse(p: Packet): DropReason;
 }
 
@@ -38,8 +43,6 @@ export interface Encapsulation {
 export class RawEncapsulation implements Encapsulation {
   /** `"raw"`. */
   readonly kind = "raw";
-  /** 0. */
-  readonly overheadBytes = 0;
   /** True. */
   readonly matchPort = true;
   /** 0: there is none. */
@@ -47,15 +50,26 @@ export class RawEncapsulation implements Encapsulation {
   /** 0. */
   readonly networkId = 0;
 
-  /** Does nothing. */
-  emit(_p: Packet, _networkId: number): void {}
+  /** 0. */
+  headerBytes(_networkId: number): number {
+    return 0;
+  }
 
-  /** Does nothing; the caller checks the version. */
-  parse(_p: Packet): DropReason {
+  /** Does nothing; a keepalive is the one byte ff (as in RFC 3948 section 2.3), which is of no IP version. */
+  emit(p: Packet, _networkId: number): void {
+    if (p.length > 0) return;
+    p.view.setUint8(p.start, RAW_KEEPALIVE);
+    p.end = p.start + 1;
+  }
+
+  /** Does nothing but for a keepalive; the caller checks the version. */
+  parse(p: Packet): DropReason {
+    if (p.end - p.start === 1 && p.view.getUint8(p.start) === RAW_KEEPALIVE) p.start = p.end;
     return DropReason.None;
   }
 }
 
+const RAW_KEEPALIVE = 0xff;
 const VXLAN_GPE_BYTES = 8;
 const FLAG_INSTANCE = 0x08;
 const FLAG_NEXT_PROTOCOL = 0x04;
@@ -77,8 +91,6 @@ const NEXT_IPV6 = 2;
 export class VxlanGpeEncapsulation implements Encapsulation {
   /** `"vxlan-gpe"`. */
   readonly kind = "vxlan-gpe";
-  /** 8. */
-  readonly overheadBytes: number = VXLAN_GPE_BYTES;
   /** False. */
   readonly matchPort = false;
   /** 2^24 − 1. */
@@ -86,9 +98,14 @@ export class VxlanGpeEncapsulation implements Encapsulation {
   /** VNI of the datagram parsed last. */
   networkId = 0;
 
-  /** Prepends the eight bytes `0c 00 00 NP VNI VNI VNI 00`. */
+  /** 8. */
+  headerBytes(_networkId: number): number {
+    return VXLAN_GPE_BYTES;
+  }
+
+  /** Prepends the eight bytes `0c 00 00 NP VNI VNI VNI 00`; a keepalive is these alone. */
   emit(p: Packet, networkId: number): void {
-    const next = p.view.getUint8(p.start) >>> 4 === 4 ? NEXT_IPV4 : NEXT_IPV6;
+    const next = p.length > 0 && p.view.getUint8(p.start) >>> 4 === 6 ? NEXT_IPV6 : NEXT_IPV4;
     p.start -= VXLAN_GPE_BYTES;
     p.view.setUint32(p.start, ((FLAG_INSTANCE | FLAG_NEXT_PROTOCOL) << 24) | next);
     p.view.setUint32(p.start + 4, networkId << 8);

@@ -2,25 +2,28 @@
  * The tunnel: IP packets of this host in UDP datagrams to and from its peers.
  *
  * ```text
- *   input:  datagram ─ whose? ─ header ─ version ─ may this peer use that source? ─→ IP packet with p.ifindex
+ *   input:  datagram ─ whose? ─ header ─ version ─ may this peer use that source? nesting? ─→ IP packet with p.ifindex
  *   output: IP packet with p.ifindex ─→ header ─→ datagram and the peer that it goes to
  * ```
  *
  * A datagram counts as a peer's if it comes from the peer's address and port (`raw`) or address and network identifier
- * (`vxlan-gpe`); there, a header that cannot be read can name no peer and is a `BadEncapsulation` of nobody. What a peer
+ * (`vxlan-gpe`, `gre`; `gue` has none); there, a header that cannot be read can name no peer and is a `BadEncapsulation` of nobody. What a peer
  * sends must have an inner source among its allowed prefixes, so that no peer can speak for another. Nothing is ever
- * answered here, and nothing is encrypted or authenticated: the check is as good as the underlay's source addresses.
+ * answered here (a keepalive is heard and dropped), and nothing is encrypted or authenticated: the check is as good as the underlay's source addresses.
  *
  * @module
  */
 
 import { DropReason } from "../base/drop.ts";
 import type { Packet } from "../base/packet.ts";
+import type { Instant } from "../base/time.ts";
 import { isV4Words } from "../wire/ip_addr.ts";
 import { IPV4_HEADER_BYTES } from "../wire/ipv4.ts";
 import { IPV6_HEADER_BYTES } from "../wire/ipv6.ts";
 import { carryEcnIn, outerTrafficClass } from "./ecn.ts";
 import type { Encapsulation } from "./encapsulation.ts";
+import type { Keepalives } from "./keepalive.ts";
+import { isNestedTooDeep } from "./nesting.ts";
 import { Peer, type PeerOptions, PeerTable } from "./peer_table.ts";
 
 /** The tunnel of one host. */
@@ -29,6 +32,8 @@ export class Tunnel {
   readonly encapsulation: Encapsulation;
   /** The peers. */
   readonly peers: PeerTable;
+  /** Keepalives to and from the peers, if there are any. */
+  keepalives: Keepalives | null = null;
 
   /**
    * Makes a tunnel without peers.
@@ -67,9 +72,10 @@ export class Tunnel {
    * @param p the payload of the datagram, with the outer header's traffic class; after success the live range is the IP packet and `p.ifindex` its peer's
    * @param w0 underlay source address, four words
    * @param port underlay source port
+   * @param now the time (default 0), for keepalives
    * @returns `None`, or why the caller has to drop the packet
    */
-  input(p: Packet, w0: number, w1: number, w2: number, w3: number, port: number): DropReason {
+  input(p: Packet, w0: number, w1: number, w2: number, w3: number, port: number, now: Instant = 0): DropReason {
     const encapsulation = this.encapsulation;
     let key = port;
     if (!encapsulation.matchPort) {
@@ -80,10 +86,13 @@ export class Tunnel {
     const peer = this.peers.byEndpoint(w0, w1, w2, w3, key);
     if (peer === null) return DropReason.UnknownPeer;
     let reason = encapsulation.matchPort ? encapsulation.parse(p) : DropReason.None;
+    if (reason === DropReason.None && this.keepalives !== null) this.keepalives.onHeard(peer.ifindex, now);
+    if (reason === DropReason.None && p.end === p.start) reason = DropReason.Keepalive;
     if (reason === DropReason.None) reason = checkSource(p, peer);
+    if (reason === DropReason.None && isNestedTooDeep(p, encapsulation, peer.port)) reason = DropReason.TunnelNesting;
     if (reason === DropReason.None && (p.outerTrafficClass & 3) !== 0) reason = carryEcnIn(p);
     if (reason !== DropReason.None) {
-      peer.countDrop(reason);
+      if (reason !== DropReason.Keepalive) peer.countDrop(reason);
       return reason;
     }
     p.ifindex = peer.ifindex;
@@ -93,7 +102,8 @@ export class Tunnel {
   }
 
   /**
-   * Wraps the IP packet `p` for the peer of interface `p.ifindex`, and says what traffic class it is to have outside.
+   * Wraps the IP packet `p` for the peer of interface `p.ifindex`, and says what traffic class it is to have outside. A packet
+   * of no length becomes a keepalive.
    *
    * @returns the peer that it goes to
    * @throws {Error} if the interface has no peer, which is a fault of the program: routes lead to peers only
@@ -101,9 +111,11 @@ export class Tunnel {
   output(p: Packet): Peer {
     const peer = this.peers.byIfindex(p.ifindex);
     if (peer === null) throw new Error(`interface ${p.ifindex} has no peer`);
-    peer.packetsOut++;
-    peer.bytesOut += p.length;
-    p.outerTrafficClass = outerTrafficClass(p, peer.isEcnNormal);
+    if (p.length > 0) {
+      peer.packetsOut++;
+      peer.bytesOut += p.length;
+      p.outerTrafficClass = outerTrafficClass(p, peer.isEcnNormal);
+    } else p.outerTrafficClass = 0;
     this.encapsulation.emit(p, peer.networkId);
     return peer;
   }

@@ -48,7 +48,8 @@ export class IpAddr {
    * @throws {TypeError} if the text is no IP address
    */
   static parse(text: string): IpAddr {
-    if (ipaddr.IPv4.isValidFourPartDecimal(text)) return IpAddr.v4(parseV4(text));
+    // The library throws and catches where the answer is no, which is dear for ten thousand peers.
+    if (!text.includes(":") && ipaddr.IPv4.isValidFourPartDecimal(text)) return IpAddr.v4(parseV4(text));
     const groups = text.includes("%") ? "" : hexGroups(text);
     if (groups.includes(":") && ipaddr.IPv6.isValid(groups)) {
       const p = ipaddr.IPv6.parse(groups).parts;
@@ -105,7 +106,8 @@ function parseV4(text: string): number {
 function hexGroups(text: string): string {
   const end = text.lastIndexOf(":") + 1;
   const dotted = text.slice(end);
-  if (!ipaddr.IPv4.isValidFourPartDecimal(dotted)) return dotted.includes(".") ? "" : text;
+  if (!dotted.includes(".")) return text;
+  if (!ipaddr.IPv4.isValidFourPartDecimal(dotted)) return "";
   const word = parseV4(dotted);
   return `${text.slice(0, end)}${(word >>> 16).toString(16)}:${(word & 0xffff).toString(16)}`;
 }

@@ -41,7 +41,7 @@ export enum Ecn {
 export class IpHeader {
   /** 4 or 6. */
   version = 4;
-  /** Length of the header in bytes, options included. */
+  /** Length of the header in bytes, options (and extension headers that were walked) included. */
   headerLength = 20;
   /** Traffic class: DSCP and ECN. */
   trafficClass = 0;
@@ -61,6 +61,8 @@ export class IpHeader {
   ttl = 64;
   /** Protocol or next header. */
   protocol = 0;
+  /** Where in the packet the field stands that `protocol` was read from, in bytes from its beginning. */
+  protocolAt = 9;
   /** Source address. */
   src0 = 0;
   /** Source address, second word. */
@@ -103,6 +105,7 @@ export class IpHeader {
     this.fragmentOffset = 0;
     this.ttl = 64;
     this.protocol = protocol;
+    this.protocolAt = this.version === 4 ? 9 : 6;
   }
 
   /**

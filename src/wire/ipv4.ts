@@ -45,6 +45,7 @@ export function parseIpv4(view: DataView, start: number, end: number, out: IpHea
   out.fragmentOffset = (fragment & 0x1fff) * 8;
   out.ttl = view.getUint8(start + 8);
   out.protocol = view.getUint8(start + 9);
+  out.protocolAt = 9;
   out.src0 = 0;
   out.src1 = 0;
   out.src2 = 0xffff;

@@ -8,7 +8,7 @@
  *  |                 Destination Address (16 bytes)                |
  * ```
  *
- * Extension headers are left to the layer above: `protocol` is the first next-header value. An IPv4-mapped address may
+ * Extension headers are left to the layer above (ipv6_extension.ts): `protocol` is the first next-header value. An IPv4-mapped address may
  * not appear on a wire (RFC 6890 section 2.2.3); it is refused here, since in words it cannot be told from the IPv4 address,
  * whose routes, sockets and permissions it would get.
  *
@@ -39,6 +39,7 @@ export function parseIpv6(view: DataView, start: number, end: number, out: IpHea
   out.moreFragments = false;
   out.fragmentOffset = 0;
   out.protocol = view.getUint8(start + 6);
+  out.protocolAt = 6;
   out.ttl = view.getUint8(start + 7);
   out.src0 = view.getInt32(start + 8);
   out.src1 = view.getInt32(start + 12);

@@ -12,29 +12,93 @@ import { Rng } from "../../src/base/rng.ts";
 import { MILLISECOND, toMilliseconds } from "../../src/base/time.ts";
 import { toDuplex } from "../../src/host/duplex.ts";
 import { type Host, openHost } from "../../src/runtime/open_host.ts";
+import type { TcpConn } from "../../src/socket/tcp_conn.ts";
+import type { HostOptions } from "../../src/stack/config.ts";
+import type { CongestionEvent } from "../../src/tcp/congestion_trace.ts";
+import { formatTcpInfo, type TcpInfo } from "../../src/tcp/info.ts";
 
 /** Size of the test data. */
 export const BYTES = 10_000_000;
 
+/** The longest that a fetch may take. */
+const FETCH_SECONDS = 120;
+
 /** What the host is to be. */
 export interface HostSettings {
+  /** Our endpoint. */
   listen: string;
+  /** The kernel's endpoint. */
   endpoint: string;
+  /** Network identifier. */
   vni: number;
+  /** Our addresses with their prefix lengths. */
   addresses: string[];
+  /** The kernel's addresses. */
   allowed: string[];
+  /** What is done to packets in each direction; empty for nothing. */
   impairment: string;
   /** What sends and receives the datagrams. */
-  port: "dgram" | "linux";
+  port: "dgram" | "deno" | "linux";
+  /** Settings of TCP beside the defaults. */
+  tcp?: NonNullable<HostOptions["tcp"]>;
+  /** Seed of all randomness; drawn if there is none. */
+  seed?: number;
+}
+
+/** What can be asked. */
+export type HostQuestion =
+  | { ask: "ready" }
+  | { ask: "ping"; address: string; count: number }
+  /** Fetch by HTTP. */
+  | { ask: "fetch"; address: string; port: number }
+  /** The connection over which the kernel with this address was served last. */
+  | { ask: "served"; address: string }
+  | { ask: "drops" }
+  /** Connect and write until the peer resets the connection. */
+  | { ask: "send"; address: string; port: number }
+  /** Connect and read for so long after the first byte, then reset the connection. */
+  | { ask: "receive"; address: string; port: number; seconds: number };
+
+/** A direction of the impaired tunnel. */
+export interface WireCounters {
+  /** Packets that went through. */
+  packets: number;
+  /** Packets lost at random. */
+  lost: number;
+  /** Packets marked. */
+  marked: number;
+  /** Packets that were too many. */
+  limit_drops: number;
+}
+
+/** A bulk transfer as our end saw it. */
+export interface BulkReport {
+  /** Bytes that the program has written or read. */
+  bytes: number;
+  /** Time from the first byte to the last. */
+  seconds: number;
+  /** The connection, less than a second before the end, in the manner of `ss -ti`. */
+  info: string;
+  /** The same each second. */
+  every: string[];
+  /** The latest congestion events. */
+  events: CongestionEvent[];
+  /** What the tunnel did with packets from us, and with those for us. */
+  out: WireCounters;
+  in: WireCounters;
+  /** What was dropped, by reason. */
+  drops: Record<string, number>;
 }
 
 /** The answer to a question; what was not asked for is absent. */
 export interface HostAnswer {
-  ready?: string;
   error?: string;
+  ready?: string;
   ping?: { received: number; p50: number };
-  fetched?: { bytes: number; sha256: string };
+  fetched?: { bytes: number; sha256: string; info: TcpInfo };
+  served?: TcpInfo;
   drops?: Record<string, number>;
+  bulk?: BulkReport;
 }
 
 /** The bytes that are served and fetched. */
@@ -45,7 +109,8 @@ export function testData(): Uint8Array<ArrayBuffer> {
   return new Uint8Array(words.buffer);
 }
 
-async function sha256(data: Uint8Array<ArrayBuffer>): Promise<string> {
+/** The SHA-256 of `data` in hexadecimal. */
+export async function sha256(data: Uint8Array<ArrayBuffer>): Promise<string> {
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", data));
   return [...digest].map((b) => b.toString(16).padStart(2, "0")).join("");
 }
@@ -59,14 +124,18 @@ async function ping(host: Host, address: string, count: number): Promise<HostAns
   return { ping: { received: rtts.length, p50: rtts[rtts.length >> 1] ?? 0 } };
 }
 
-async function fetchOver(host: Host, url: string, address: string): Promise<HostAnswer> {
-  const { port, pathname } = new URL(url);
-  const conn = await host.connect({ hostname: address, port: Number(port) });
+async function fetchOver(host: Host, address: string, port: number): Promise<HostAnswer> {
+  const conn = await host.connect({ hostname: address, port });
   const chunks: Uint8Array[] = [];
+  let timer: ReturnType<typeof setTimeout> | undefined;
   await new Promise<void>((resolve, reject) => {
+    timer = setTimeout(() => {
+      reject(new Error(`not over after ${FETCH_SECONDS} s: ${formatTcpInfo(conn.info())}`));
+      conn.abort();
+    }, 1000 * FETCH_SECONDS);
     const request = http.request({
       createConnection: () => toDuplex(conn),
-      path: pathname,
+      path: "/",
       headers: { Host: "kernel" },
     });
     request.on("error", reject);
@@ -78,23 +147,102 @@ async function fetchOver(host: Host, url: string, address: string): Promise<Host
       response.on("aborted", () => reject(new Error("the response was cut off")));
     });
     request.end();
-  });
+  }).finally(() => clearTimeout(timer));
   const bytes = new Uint8Array(chunks.reduce((n, c) => n + c.length, 0));
   let at = 0;
   for (const chunk of chunks) {
     bytes.set(chunk, at);
     at += chunk.length;
   }
-  return { fetched: { bytes: bytes.length, sha256: await sha256(bytes) } };
+  return { fetched: { bytes: bytes.length, sha256: await sha256(bytes), info: conn.info() } };
 }
 
-async function answer(host: Host, question: Record<string, unknown>): Promise<HostAnswer> {
+/** Moves bytes by `move` until it says that it is over, and reports the connection. */
+async function bulk(host: Host, conn: TcpConn, move: () => Promise<number>): Promise<HostAnswer> {
+  const every: string[] = [];
+  const timer = setInterval(() => every.push(formatTcpInfo(conn.info())), 1000);
+  let bytes = 0;
+  let from = 0;
+  let to = 0;
   try {
-    if (question.ready) return { ready: host.inspect().ports[0]!.kind };
-    if (typeof question.ping === "string") return await ping(host, question.ping, Number(question.count));
-    if (typeof question.fetch === "string") return await fetchOver(host, question.fetch, String(question.address));
-    if (question.drops) return { drops: (host.inspect() as { drops: Record<string, number> }).drops };
-    return { error: `no such question: ${JSON.stringify(question)}` };
+    for (let n = await move(); n > 0; n = await move()) {
+      to = performance.now();
+      if (bytes === 0) from = to;
+      bytes += n;
+    }
+  } finally {
+    clearInterval(timer);
+  }
+  const { interfaces, drops } = host.inspect();
+  const none: WireCounters = { packets: 0, lost: 0, marked: 0, limit_drops: 0 };
+  const counters = (stats: Record<string, number> | undefined): WireCounters => {
+    const { packets, lost, marked, limit_drops } = { ...none, ...stats };
+    return { packets, lost, marked, limit_drops };
+  };
+  return {
+    bulk: {
+      bytes,
+      seconds: (to - from) / 1000,
+      info: every.at(-1) ?? formatTcpInfo(conn.info()),
+      every,
+      events: conn.congestionEvents(),
+      out: counters(interfaces[0]!.impairOut?.stats),
+      in: counters(interfaces[0]!.impairIn?.stats),
+      drops,
+    },
+  };
+}
+
+async function send(host: Host, address: string, port: number): Promise<HostAnswer> {
+  using conn = await host.connect({ hostname: address, port });
+  const chunk = new Uint8Array(1 << 17);
+  return await bulk(host, conn, async () => {
+    try {
+      return await conn.write(chunk);
+    } catch (error) {
+      if (error instanceof Deno.errors.ConnectionReset) return 0;
+      throw error;
+    }
+  });
+}
+
+async function receive(host: Host, address: string, port: number, seconds: number): Promise<HostAnswer> {
+  const conn = await host.connect({ hostname: address, port });
+  const buffer = new Uint8Array(1 << 18);
+  let end = Infinity;
+  try {
+    return await bulk(host, conn, async () => {
+      if (performance.now() >= end) return 0;
+      const n = await conn.read(buffer);
+      if (n === null) throw new Error("the kernel ended the stream");
+      if (end === Infinity) end = performance.now() + 1000 * seconds;
+      return n;
+    });
+  } finally {
+    conn.abort();
+  }
+}
+
+async function answer(host: Host, question: HostQuestion, served: Map<string, TcpConn>): Promise<HostAnswer> {
+  try {
+    switch (question.ask) {
+      case "ready":
+        return { ready: host.inspect().ports[0]!.kind };
+      case "ping":
+        return await ping(host, question.address, question.count);
+      case "fetch":
+        return await fetchOver(host, question.address, question.port);
+      case "served": {
+        const conn = served.get(question.address);
+        return conn === undefined ? { error: `${question.address} was not served` } : { served: conn.info() };
+      }
+      case "drops":
+        return { drops: host.inspect().drops };
+      case "send":
+        return await send(host, question.address, question.port);
+      case "receive":
+        return await receive(host, question.address, question.port, question.seconds);
+    }
   } catch (error) {
     return { error: error instanceof Error ? error.message : String(error) };
   }
@@ -107,6 +255,8 @@ async function serve(settings: HostSettings): Promise<void> {
     port: settings.port,
     encapsulation: { kind: "vxlan-gpe", vni: settings.vni },
     mtu: 1444,
+    tcp: settings.tcp ?? {},
+    ...(settings.seed === undefined ? {} : { seed: settings.seed }),
     peers: [{
       name: "kernel",
       endpoint: settings.endpoint,
@@ -120,14 +270,18 @@ async function serve(settings: HostSettings): Promise<void> {
     response.end(data);
   });
   const listener = host.listen({ port: 8080 });
+  const served = new Map<string, TcpConn>();
   (async () => {
-    for await (const conn of listener) server.emit("connection", toDuplex(conn));
+    for await (const conn of listener) {
+      served.set(conn.remoteAddr.hostname, conn);
+      server.emit("connection", toDuplex(conn));
+    }
   })();
   let rest = "";
   for await (const text of Deno.stdin.readable.pipeThrough(new TextDecoderStream())) {
     const lines = (rest + text).split("\n");
     rest = lines.pop()!;
-    for (const line of lines) console.log(JSON.stringify(await answer(host, JSON.parse(line))));
+    for (const line of lines) console.log(JSON.stringify(await answer(host, JSON.parse(line), served)));
   }
 }
 

@@ -232,8 +232,7 @@ export class LinuxPort implements PolledPort {
 
   look(): boolean {
     if (this.#isBlocked) this.flush();
-    if (this.waiting > 0) return true;
-    this.#fill();
+    if (this.waiting === 0) this.#fill();
     if (this.waiting === 0) return false;
     this.onReadable();
     return true;

@@ -136,3 +136,21 @@ Deno.test("driver of polled ports: a full socket stops pulling, and room in it g
   assertEquals(libc.sent.map(({ bytes }) => bytes.length), Array.from({ length: 200 }, (_, i) => 500 + i));
   assertEquals(d.stack.drops.total(), 0);
 });
+
+Deno.test("driver of polled ports: a datagram that comes when turns seem to do nothing is not slept upon", async () => {
+  for (let n = 1; n <= 8; n++) {
+    await using d = drivenPorts();
+    let seen = 0;
+    Object.assign(d.stack, {
+      nextAt: () => 0, // packets move from one stage to the next: work that nobody counts
+      timeout: () => {
+        if (++seen === n) d.four.libc.incoming = [V4];
+      },
+    });
+    d.driver.wake();
+    for (let tries = 0; d.lengths.length === 0; tries++) {
+      assert(tries < 2000, `asleep after ${n} turns`);
+      await new Promise((resolve) => setTimeout(resolve, 1));
+    }
+  }
+});

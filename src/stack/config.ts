@@ -363,13 +363,14 @@ function checkPeers(config: HostConfig, shaped: ShapedHost, faults: ConfigFaults
     }
     peer.allowed.forEach((prefix, j) => {
       const path: PathStep[] = ["peers", i, "allowed", j];
-      const holder = holders.get(`${prefix}`);
+      const text = `${prefix}`;
+      const holder = holders.get(text);
       if (holder === i) faults.add(path, "a prefix that is not in the list already");
       else if (holder !== undefined) {
-        faults.add(path, `a prefix of its own: peers[${holder}].allowed has ${prefix} too`);
+        faults.add(path, `a prefix of its own: peers[${holder}].allowed has ${text} too`);
       }
-      holders.set(`${prefix}`, i);
-      const own = ownHosts.get(`${prefix}`);
+      holders.set(text, i);
+      const own = ownHosts.get(text);
       if (own !== undefined) {
         const where = config.addresses.length === 1 ? "address" : `address[${own}]`;
         faults.add(path, `what is behind the peer, not this host's own ${config.addresses[own]} of ${where}`);

@@ -64,6 +64,12 @@ import {
 import { type PacketTap, TapPoint } from "./packet_tap.ts";
 import { StackNetwork } from "./stack_network.ts";
 
+/**
+ * Packets that one `timeout` lets out of the incoming impairments: after a late turn many are due at once, and their
+ * acknowledgments must not all be queued before one may leave.
+ */
+const INGRESS_BUDGET = 64;
+
 /** Looped packets that one `timeout` takes. */
 const LOOPBACK_BUDGET = 64;
 
@@ -199,7 +205,9 @@ export class Stack {
 
   /** Lets impaired and looped packets come in, runs due timers, and writes out what connections have to say. */
   timeout(now: Instant): void {
-    for (let p = this.ingress.pull(now); p !== null; p = this.ingress.pull(now)) {
+    for (let n = 0; n < INGRESS_BUDGET; n++) {
+      const p = this.ingress.pull(now);
+      if (p === null) break;
       if (this.#tap !== null) this.#tap.packet(TapPoint.In, p, now);
       this.ip.input(p, now);
     }

@@ -1,7 +1,8 @@
 /**
  * ICMP and ICMPv6 of a host: echo replies, ping sockets, and errors about packets of ours.
  *
- * An echo request is turned round in its own packet. An echo reply goes to the ping socket with its identifier, if it
+ * An echo request is turned round in its own packet; the reply may be fragmented, as the request may have been. A request of ours
+ * is not (it finds out what a path carries, up to the MTU of the link). An echo reply goes to the ping socket with its identifier, if it
  * comes from the host that the socket pings. An error is read as far as the packet that it quotes; it counts only if
  * that packet came from the very address that the error was sent to (RFC 5927 section 4), and then goes to the ping
  * socket or the transport that sent it. All other messages (router and neighbour discovery, group membership, …) are
@@ -36,6 +37,9 @@ import { parseQuoted } from "./quoted.ts";
 export const PING_SOCKETS_MAX = 256;
 
 const CODE_FRAGMENTATION_NEEDED = 4;
+
+/** An echo reply of at most this many bytes is never cut: every link here carries it. */
+const ECHO_UNFRAGMENTED_BYTES = 576;
 
 /** ICMP and ICMPv6 of one host. */
 export class Icmp implements PingHost {
@@ -179,6 +183,8 @@ export class Icmp implements PingHost {
     p.start = p.l4;
     out.setDefaults(ip.protocol, p.length);
     out.trafficClass = ip.trafficClass & ~3;
+    // What came in fragments may have to leave in fragments.
+    out.dontFragment = ipHeaderBytes(ip.version) + p.length <= ECHO_UNFRAGMENTED_BYTES;
     p.flow = 0;
     p.departAt = 0;
     const h = this.#header;
@@ -233,9 +239,16 @@ export class Icmp implements PingHost {
     const socket = this.#byId.get(e.seq >>> 16);
     if (socket === undefined || !socket.remoteAddress.equalsWords(e.dst0, e.dst1, e.dst2, e.dst3)) return false;
     if (!socket.localAddress.equalsWords(e.src0, e.src1, e.src2, e.src3)) return false;
+    if (isTooBig(e)) this.#network.learnPathMtu(e.dst0, e.dst1, e.dst2, e.dst3, e.mtu, now);
     const from = new IpAddr(e.from0, e.from1, e.from2, e.from3);
     return socket.onError(e.seq & 0xffff, from, ttl, e.type, e.code, e.mtu, now);
   }
+}
+
+function isTooBig({ version, type, code }: IcmpError): boolean {
+  return version === 4
+    ? type === Icmpv4Type.Unreachable && code === CODE_FRAGMENTATION_NEEDED
+    : type === Icmpv6Type.PacketTooBig;
 }
 
 function nextHopMtu(version: number, h: IcmpHeader): number {

@@ -2,7 +2,8 @@
  * The packet that an ICMP error quotes: its IP header and the first eight bytes behind it, cut off anywhere after those.
  *
  * Lengths and checksum of a quoted packet prove nothing (routers cut it, and some change it), so only what is needed to
- * find its sender is read. A packet of ours has no extension headers and is no fragment: what has them is not ours.
+ * find its sender is read. A fragment of ours counts if it is the first; IPv6 extension headers other than that of a fragment
+ * are not ours.
  *
  * @module
  */
@@ -10,6 +11,7 @@
 import { isV4Words } from "../wire/ip_addr.ts";
 import { IPV4_HEADER_BYTES } from "../wire/ipv4.ts";
 import { IPV6_HEADER_BYTES } from "../wire/ipv6.ts";
+import { FRAGMENT_HEADER_BYTES, Ipv6Extension } from "../wire/ipv6_extension.ts";
 import type { IcmpError } from "./network.ts";
 
 const TRANSPORT_BYTES = 8;
@@ -54,5 +56,9 @@ function quotedIpv6(view: DataView, start: number, end: number, out: IcmpError):
   out.dst2 = view.getInt32(start + 32);
   out.dst3 = view.getInt32(start + 36);
   if (isV4Words(out.src0, out.src1, out.src2) || isV4Words(out.dst0, out.dst1, out.dst2)) return -1;
-  return start + IPV6_HEADER_BYTES;
+  const l4 = start + IPV6_HEADER_BYTES;
+  if (out.protocol !== Ipv6Extension.Fragment) return l4;
+  if (end - l4 < FRAGMENT_HEADER_BYTES || (view.getUint16(l4 + 2) & 0xfff8) !== 0) return -1;
+  out.protocol = view.getUint8(l4);
+  return l4 + FRAGMENT_HEADER_BYTES;
 }

@@ -1,10 +1,18 @@
 /**
  * The host's own addresses: which packets are for us, and which address a packet of ours comes from.
  *
- * Source selection follows RFC 6724 as far as a host with addresses of one scope and no preference flags needs it: an
- * own address for itself (rule 1), the destination's scope (rule 2), then the address whose network contains the
- * destination, then one inside the route's prefix, then the longest common prefix (rule 8) for IPv6, then the first
- * configured.
+ * Source selection for IPv6 follows RFC 6724 section 5, rule by rule; those that need what there is not here (deprecated,
+ * home and temporary addresses) have nothing to decide:
+ *
+ * 1. the destination itself, if it is an own address;
+ * 2. the smallest scope that reaches the destination's;
+ * 5. an address whose network, or whose route, is the way to the destination (interfaces here have no addresses of their
+ *    own);
+ * 6. an address with the destination's label in the default policy table;
+ * 8. the longest common prefix, as far as the address's own prefix reaches; then the first configured.
+ *
+ * For IPv4: the destination itself, its scope, the address whose network contains it (the longest prefix first), one inside
+ * the route's prefix, the first configured.
  *
  * @module
  */
@@ -71,20 +79,28 @@ export class AddressTable {
   /** The own address to send from to the address of these words, or `null` if there is none of its family. */
   sourceFor(w0: number, w1: number, w2: number, w3: number, routes: RouteTable): IpAddr | null {
     const version = isV4Words(w0, w1, w2) ? 4 : 6;
-    const linkLocal = addressKind(version, w0, w1, w2, w3) === AddressKind.LinkLocal;
     const route = routes.lookup(w0, w1, w2, w3);
+    const scope = scopeOf(version, w0, w1, w2, w3);
+    const label = version === 6 ? labelOf(w0, w1, w2, w3) : 0;
     let best: IpAddr | null = null;
     let bestScore = -1;
     for (const own of this.#list) {
       const a = own.address;
       if (a.version !== version) continue;
       if (a.equalsWords(w0, w1, w2, w3)) return a;
-      let score = 0;
-      if ((addressKind(version, a.w0, a.w1, a.w2, a.w3) === AddressKind.LinkLocal) === linkLocal) score += 10_000;
-      if (own.prefix.containsWords(w0, w1, w2, w3)) score += 1_000 + own.prefix.length;
-      else if (route !== null && route.prefix.length > 0 && route.prefix.contains(a)) score += 500;
-      else if (version === 6) score += commonPrefix(a, w0, w1, w2, w3);
-      if (score > bestScore) {
+      const ownScope = scopeOf(version, a.w0, a.w1, a.w2, a.w3);
+      // Rule 2: the smallest scope of those that are at least the destination's, else the largest of the others.
+      let score = ownScope >= scope ? 32 - ownScope : ownScope - 16;
+      // Rule 5.
+      const isOnNetwork = own.prefix.containsWords(w0, w1, w2, w3);
+      const isOnRoute = route !== null && route.prefix.length > 0 && route.prefix.contains(a);
+      score = score * 256 + (isOnNetwork ? 64 + own.prefix.length : isOnRoute ? 1 : 0);
+      if (version === 6) {
+        // Rules 6 and 8.
+        score = score * 2 + (labelOf(a.w0, a.w1, a.w2, a.w3) === label ? 1 : 0);
+        score = score * 256 + Math.min(own.prefix.length, commonPrefix(a, w0, w1, w2, w3));
+      }
+      if (best === null || score > bestScore) {
         bestScore = score;
         best = a;
       }
@@ -95,6 +111,28 @@ export class AddressTable {
   #hash(w0: number, w1: number, w2: number, w3: number): number {
     return hashFinish(hashMix(hashMix(hashMix(hashMix(this.#seed, w3), w2), w1), w0));
   }
+}
+
+/** Scopes by the numbers of RFC 4007 (RFC 6724 section 3.1). */
+const SCOPE_LINK = 2;
+const SCOPE_SITE = 5;
+const SCOPE_GLOBAL = 14;
+
+function scopeOf(version: number, w0: number, w1: number, w2: number, w3: number): number {
+  const kind = addressKind(version, w0, w1, w2, w3);
+  if (kind === AddressKind.LinkLocal || kind === AddressKind.Loopback) return SCOPE_LINK;
+  return version === 6 && w0 >>> 22 === 0x3fb ? SCOPE_SITE : SCOPE_GLOBAL;
+}
+
+/** The label of an IPv6 address in the default policy table (RFC 6724 section 2.1). */
+function labelOf(w0: number, w1: number, w2: number, w3: number): number {
+  if (w0 === 0 && w1 === 0 && w2 === 0) return w3 === 1 ? 0 : 3;
+  const first = w0 >>> 16;
+  if (first === 0x2002) return 2;
+  if (w0 === 0x2001_0000) return 5;
+  if (first === 0x3ffe) return 12;
+  if (first >>> 9 === 0xfc >>> 1) return 13;
+  return first >>> 6 === 0x3fb ? 11 : 1;
 }
 
 function commonPrefix(a: IpAddr, w0: number, w1: number, w2: number, w3: number): number {

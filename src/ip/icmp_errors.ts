@@ -1,9 +1,10 @@
 /**
  * ICMP and ICMPv6 errors: whether a packet may be answered by one, and the error itself.
  *
- * Never answered are an ICMP error or an ICMP message of unknown type, a fragment other than the first, a packet to a
- * multicast or broadcast address, and a packet whose source is no single host (RFC 1122 section 3.2.2, RFC 1812 section
- * 4.3.2.7, RFC 4443 section 2.4 e). An IPv6 packet is searched for an ICMPv6 error behind its extension headers too.
+ * Never answered are an ICMP error or an ICMP message of unknown type, a redirect, a fragment other than the first, a
+ * packet to a multicast or broadcast address, and a packet whose source is no single host (RFC 1122 section 3.2.2, RFC 1812
+ * section 4.3.2.7, RFC 4443 section 2.4 e). An IPv6 packet is searched for an ICMPv6 error behind its extension headers too;
+ * one whose chain of headers cannot be walked is not answered. No packet to a group gets as far as this: none is spoken.
  *
  * An error quotes as much of the packet as fits in 576 bytes of IPv4 or 1,280 of IPv6. It comes from the address that
  * the packet was sent to, if that is ours, else from the one that source selection gives for its receiver. Sending is
@@ -17,6 +18,7 @@ import { HEADROOM_BYTES, type Packet, type PacketPool } from "../base/packet.ts"
 import type { Instant } from "../base/time.ts";
 import { emitIcmp, ICMP_HEADER_BYTES, IcmpHeader, Icmpv4Type, Icmpv6Type, isIcmpError } from "../wire/icmp.ts";
 import { IpHeader, ipHeaderBytes, IpProtocol } from "../wire/ip_header.ts";
+import { Ipv6Chain, walkIpv6Extensions } from "../wire/ipv6_extension.ts";
 import { AddressKind, addressKind, isWireKind } from "./address_kind.ts";
 import type { AddressTable } from "./address_select.ts";
 import { IcmpRateLimit } from "./rate_limit.ts";
@@ -24,6 +26,12 @@ import type { RouteTable } from "./route_table.ts";
 
 /** "Fragmentation needed": a code of ICMP type 3. */
 export const CODE_FRAGMENTATION_NEEDED = 4;
+
+/** "Erroneous header field encountered": a code of ICMPv6 type 4. */
+export const CODE_FIELD = 0;
+
+/** "IPv6 first fragment has incomplete header chain": a code of ICMPv6 type 4 (RFC 7112). */
+export const CODE_INCOMPLETE_CHAIN = 3;
 
 /** Longest IPv4 error, IP header included (RFC 1812 section 4.3.2.3). */
 export const ICMPV4_ERROR_BYTES_MAX = 576;
@@ -34,11 +42,10 @@ export const ICMPV6_ERROR_BYTES_MAX = 1280;
 /** Internetwork control: the precedence of ICMP errors over IPv4 (RFC 1812 section 4.3.2.5). */
 const TOS_INTERNETWORK_CONTROL = 0xc0;
 
-const HOP_BY_HOP = 0;
-const ROUTING = 43;
-const FRAGMENT = 44;
-const DESTINATION_OPTIONS = 60;
-const EXTENSION_HEADERS_MAX = 8;
+/** "Redirect" of ICMPv6: not an error by its number, but never answered either (RFC 4443 section 2.4 e.2). */
+const ICMPV6_REDIRECT = 137;
+
+const chain = new Ipv6Chain();
 
 /** How errors get on their way: the IP layer's output. */
 export interface ErrorOutput {
@@ -87,7 +94,9 @@ export class IcmpErrors {
    * @returns true if an error was queued
    */
   send(p: Packet, ip: IpHeader, type: number, code: number, word: number, now: Instant): boolean {
-    if (!this.mayAnswer(p, ip)) return false;
+    const isAboutHeaders = ip.version === 6 && type === Icmpv6Type.ParameterProblem &&
+      (code === CODE_INCOMPLETE_CHAIN || code === CODE_FIELD);
+    if (!this.mayAnswer(p, ip, isAboutHeaders)) return false;
     const out = this.#ip;
     if (!this.#address(out, ip)) return false;
     const reply = this.#pool.acquire(HEADROOM_BYTES);
@@ -115,8 +124,14 @@ export class IcmpErrors {
     return true;
   }
 
-  /** True if the rules allow an error in answer to `p`. */
-  mayAnswer(p: Packet, ip: IpHeader): boolean {
+  /**
+   * True if the rules allow an error in answer to `p`.
+   *
+   * @param isAboutHeaders true if the error is that headers of an IPv6 packet are wrong or missing: then it is answered even if
+   * it cannot be searched to its end, or is a later fragment of something other than ICMPv6 (RFC 8200 section 4.5, RFC 7112;
+   * default false)
+   */
+  mayAnswer(p: Packet, ip: IpHeader, isAboutHeaders = false): boolean {
     if (ip.fragmentOffset !== 0) return false;
     const source = addressKind(ip.version, ip.src0, ip.src1, ip.src2, ip.src3);
     const ownSource = source === AddressKind.Loopback && this.#addresses.isLocal(ip.src0, ip.src1, ip.src2, ip.src3);
@@ -125,7 +140,7 @@ export class IcmpErrors {
     const destination = addressKind(ip.version, ip.dst0, ip.dst1, ip.dst2, ip.dst3);
     if (destination === AddressKind.Multicast || destination === AddressKind.Reserved) return false;
     if (this.#addresses.isBroadcast(ip.dst0, ip.dst1, ip.dst2, ip.dst3)) return false;
-    return ip.version === 4 ? mayAnswerIpv4(p, ip) : mayAnswerIpv6(p, ip);
+    return ip.version === 4 ? mayAnswerIpv4(p, ip) : mayAnswerIpv6(p, ip, isAboutHeaders);
   }
 
   /** Addresses an answer to the packet of `ip`; false if it has no way or no source. */
@@ -158,7 +173,7 @@ export class IcmpErrors {
     const tooBig = ip.version === 4
       ? type === Icmpv4Type.Unreachable && code === CODE_FRAGMENTATION_NEEDED
       : type === Icmpv6Type.PacketTooBig;
-    return this.#limit.take(ip.src0, ip.src1, ip.src2, ip.src3, tooBig, now);
+    return tooBig || this.#limit.take(ip.src0, ip.src1, ip.src2, ip.src3, now);
   }
 
   /** Copies the head of `p` behind the room for an ICMP header. */
@@ -180,18 +195,11 @@ function mayAnswerIpv4(p: Packet, ip: IpHeader): boolean {
   return !isIcmpError(4, type) && (type === 0 || type === 8 || (type >= 13 && type <= 18));
 }
 
-function mayAnswerIpv6(p: Packet, ip: IpHeader): boolean {
-  const view = p.view;
-  let next = ip.protocol;
-  let at = p.l4;
-  for (let i = 0; i < EXTENSION_HEADERS_MAX; i++) {
-    if (next === IpProtocol.Icmpv6) return at < p.end && !isIcmpError(6, view.getUint8(at));
-    if (next !== HOP_BY_HOP && next !== ROUTING && next !== DESTINATION_OPTIONS && next !== FRAGMENT) return true;
-    if (at + 8 > p.end) return false;
-    if (next === FRAGMENT && view.getUint16(at + 2) >>> 3 !== 0) return false;
-    const length = next === FRAGMENT ? 8 : (view.getUint8(at + 1) + 1) * 8;
-    next = view.getUint8(at);
-    at += length;
-  }
-  return false;
+function mayAnswerIpv6(p: Packet, ip: IpHeader, isAboutHeaders: boolean): boolean {
+  if (!walkIpv6Extensions(p.view, p.l4, p.end, ip.protocol, chain)) return isAboutHeaders;
+  if (chain.isLaterFragment) return isAboutHeaders && chain.protocol !== IpProtocol.Icmpv6;
+  if (chain.protocol !== IpProtocol.Icmpv6) return true;
+  if (chain.at >= p.end) return false;
+  const type = p.view.getUint8(chain.at);
+  return !isIcmpError(6, type) && type !== ICMPV6_REDIRECT;
 }

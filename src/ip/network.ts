@@ -7,6 +7,7 @@
 import type { Packet } from "../base/packet.ts";
 import type { Instant } from "../base/time.ts";
 import type { IpHeader } from "../wire/ip_header.ts";
+import type { ReversePathMode } from "./reverse_path.ts";
 
 /** The interface index that stands for the host itself: packets to an own address leave and come in by it. */
 export const LOOPBACK_IFINDEX = 0;
@@ -41,4 +42,6 @@ export interface NetInterface {
   readonly name: string;
   /** The largest IP packet that it carries, in bytes. */
   readonly mtu: number;
+  /** Whether the way back to the source of what comes by it is checked; not, if `null` or left out. */
+  readonly reversePath?: ReversePathMode | null;
 }

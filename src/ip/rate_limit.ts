@@ -1,6 +1,7 @@
 /**
  * How many ICMP errors may be sent (RFC 1812 section 4.3.2.8, RFC 4443 section 2.4 f), with Linux's figures: 1,000 a second
- * with a burst of 50 for all, and one a second with a burst of 6 for each destination.
+ * with a burst of 50 for all, and one a second with a burst of 6 for each destination. "Fragmentation needed" and "packet too
+ * big" are not counted: without them path MTU discovery fails.
  *
  * Each bucket is one number, the instant at which it would be full of debt ("theoretical arrival time", as in the
  * generic cell rate algorithm): a bucket of `burst` tokens that refills at one each `interval` has a token as long as
@@ -9,7 +10,8 @@
  * Destinations are remembered in a table of fixed size, four places to a seeded hash; the one that refilled first makes
  * room. Whoever loses its place so starts with a full bucket, which the bucket for all bounds.
  *
- * Left out: Linux's random consumption of the bucket for all.
+ * An error takes 0, 1 or 2 tokens from the bucket for all, at random: whoever counts what is left of it learns nothing about
+ * what others got (as Linux since 5.10, against "SAD DNS").
  *
  * @module
  */
@@ -30,10 +32,12 @@ export class IcmpRateLimit {
   readonly #words: Int32Array;
   readonly #fullAt: Float64Array;
   #globalAt: Instant = 0;
+  #random: number;
 
   /** Makes a limiter that remembers `destinations` (rounded up to a power of two, default 1,024). */
   constructor(seed: number, destinations = 1024) {
     this.#seed = seed;
+    this.#random = hashFinish(seed ^ 0x5bd1e995);
     this.#sets = 1 << Math.max(0, Math.ceil(Math.log2(destinations / WAYS)));
     this.#words = new Int32Array(this.#sets * WAYS * 4);
     this.#fullAt = new Float64Array(this.#sets * WAYS);
@@ -42,13 +46,14 @@ export class IcmpRateLimit {
   /**
    * Asks for one error to the address of these words.
    *
-   * @param exempt true if the limit for each destination does not apply ("fragmentation needed", "packet too big")
    * @returns true if it may be sent, and then counts it; a refusal costs nothing
    */
-  take(w0: number, w1: number, w2: number, w3: number, exempt: boolean, now: Instant): boolean {
+  take(w0: number, w1: number, w2: number, w3: number, now: Instant): boolean {
     if (this.#globalAt - now > (GLOBAL_BURST - 1) * GLOBAL_INTERVAL) return false;
-    if (!exempt && !this.#takeDestination(w0, w1, w2, w3, now)) return false;
-    this.#globalAt = Math.max(this.#globalAt, now) + GLOBAL_INTERVAL;
+    if (!this.#takeDestination(w0, w1, w2, w3, now)) return false;
+    this.#random = hashMix(this.#random, 1);
+    const tokens = (hashFinish(this.#random) >>> 0) % 3;
+    this.#globalAt = Math.max(this.#globalAt, now) + tokens * GLOBAL_INTERVAL;
     return true;
   }
 

@@ -1,39 +1,86 @@
 /**
  * Routes by longest prefix, for both address families.
  *
- * Two path-compressed binary tries, one a family. Each node stands for a prefix; its two children agree with it in all
- * its bits and differ in the next one. A node without a route has always two children, so a table of n prefixes has
- * fewer than 2n nodes. A look-up walks down while the nodes contain the address and remembers the last route it passed:
- * at most one step a bit, a few steps in practice, and nothing is allocated.
+ * A trie a family (prefix_trie.ts) leads to all routes of one prefix. The lowest metric wins. Unicast routes of equal prefix
+ * and metric share the traffic (ECMP): {@linkcode RouteTable.select} gives each flow one of them by its hash, in
+ * proportion to their weights. Each owns a contiguous part of the hash space (hash-threshold, RFC 2992), so that a flow
+ * moves only if the bounds of its part do.
  *
- * Several routes may have the same prefix: the lowest metric wins, and among equal metrics the one added first.
+ * A route that is no unicast route says what becomes of the packets instead: `blackhole` drops them in silence,
+ * `unreachable` and `prohibit` answer them, as in `ip route`.
+ *
+ * An interface can be marked down: then its routes are passed over, as if they were not there.
  *
  * @module
  */
 
-import { type IpAddr, IpPrefix, isV4Words } from "../wire/ip_addr.ts";
+import { type IpPrefix, isV4Words } from "../wire/ip_addr.ts";
+import { NO_VALUE, PrefixTrie } from "./prefix_trie.ts";
 
-/** One route. Immutable. */
-export interface Route {
+/** What becomes of the packets of a route, by iproute2's names. */
+export enum RouteKind {
+  /** They leave by its interface. */
+  Unicast = 0,
+  /** They are dropped in silence. */
+  Blackhole,
+  /** They are answered with "host unreachable" (IPv6: "no route"). */
+  Unreachable,
+  /** They are answered with "administratively prohibited". */
+  Prohibit,
+}
+
+/** What a route may have beside its prefix and interface. */
+export interface RouteOptions {
+  /** Preference among routes of the same prefix, the lowest first (default 0). */
+  readonly metric?: number;
+  /** What becomes of the packets (default unicast). */
+  readonly kind?: RouteKind;
+  /** Its share among unicast routes of the same prefix and metric, an integer from 1 to 256 (default 1). */
+  readonly weight?: number;
+}
+
+/** The largest weight, as in `ip route`. */
+export const ROUTE_WEIGHT_MAX = 256;
+
+const HASH_SPACE = 2 ** 31;
+
+/** One route. Made by {@linkcode RouteTable.add}. */
+export class Route {
   /** The destinations. */
   readonly prefix: IpPrefix;
-  /** The interface that leads to them. */
+  /** The interface that leads to them; 0 if the route is no unicast route. */
   readonly ifindex: number;
   /** Preference among routes of one prefix, the lowest first. */
   readonly metric: number;
+  /** What becomes of the packets. */
+  readonly kind: RouteKind;
+  /** Share among routes of one prefix and metric. */
+  readonly weight: number;
+  /** All routes that share the traffic with this one, itself included; `null` if there is no other. */
+  group: readonly Route[] | null = null;
+  /** One past the last hash (of 31 bits) that is this route's part of its group. */
+  bound: number = HASH_SPACE;
+
+  /** Made by the table only. */
+  constructor(prefix: IpPrefix, ifindex: number, metric: number, kind: RouteKind, weight: number) {
+    this.prefix = prefix;
+    this.ifindex = ifindex;
+    this.metric = metric;
+    this.kind = kind;
+    this.weight = weight;
+  }
 }
 
-class Node {
+/** All routes of one prefix. */
+class Entry {
   readonly prefix: IpPrefix;
-  readonly bits: number;
-  left: Node | null = null;
-  right: Node | null = null;
-  best: Route | null = null;
+  /** By metric, then in the order in which they were added. */
   readonly routes: Route[] = [];
+  /** The first of those to use, or `null` if all interfaces are down. */
+  best: Route | null = null;
 
   constructor(prefix: IpPrefix) {
     this.prefix = prefix;
-    this.bits = prefixBits(prefix);
   }
 }
 
@@ -41,8 +88,16 @@ class Node {
 export class RouteTable {
   /** The most routes. */
   readonly limit: number;
-  #v4: Node | null = null;
-  #v6: Node | null = null;
+  readonly #v4 = new PrefixTrie(true);
+  readonly #v6 = new PrefixTrie(false);
+  readonly #entries: (Entry | null)[] = [];
+  /** The best route of each entry, again: a look-up then touches one object less. */
+  readonly #best: (Route | null)[] = [];
+  readonly #freeIds: number[] = [];
+  readonly #byInterface = new Map<number, Set<Entry>>();
+  readonly #down = new Set<number>();
+  /** Prefixes all of whose interfaces are down: they are not in the trie, so that a shorter prefix is found. */
+  readonly #hidden = new Map<string, Entry>();
   #size = 0;
 
   /** Makes an empty table for at most `limit` routes (default 1,048,576). */
@@ -59,150 +114,151 @@ export class RouteTable {
    * Adds a route.
    *
    * @param prefix the destinations
-   * @param ifindex the interface that leads there
-   * @param metric preference among routes of the same prefix, the lowest first (default 0)
-   * @throws {RangeError} if the same route is there already, or the table is full
+   * @param ifindex the interface that leads there, at least 1; of no meaning if the route is no unicast route
+   * @param options metric, or kind, metric and weight
+   * @throws {RangeError} if the same route is there already, the table is full, or a number is out of range
    */
-  add(prefix: IpPrefix, ifindex: number, metric = 0): Route {
+  add(prefix: IpPrefix, ifindex: number, options: RouteOptions | number = {}): Route {
+    const { metric = 0, kind = RouteKind.Unicast, weight = 1 } = typeof options === "number"
+      ? { metric: options }
+      : options;
     if (this.#size >= this.limit) throw new RangeError(`the route table is full: at most ${this.limit} routes`);
-    const node = this.#nodeFor(prefix);
-    if (node.routes.some((r) => r.ifindex === ifindex && r.metric === metric)) {
-      throw new RangeError(`the route to ${prefix} by interface ${ifindex} with metric ${metric} exists already`);
+    if (!Number.isInteger(weight) || weight < 1 || weight > ROUTE_WEIGHT_MAX) {
+      throw new RangeError(`the weight of a route must be an integer from 1 to ${ROUTE_WEIGHT_MAX}, got ${weight}`);
     }
-    const route: Route = { prefix, ifindex, metric };
-    const at = node.routes.findIndex((r) => r.metric > metric);
-    node.routes.splice(at < 0 ? node.routes.length : at, 0, route);
-    node.best = node.routes[0]!;
+    const route = new Route(prefix, kind === RouteKind.Unicast ? ifindex : 0, metric, kind, weight);
+    const entry = this.#find(prefix) ?? this.#makeEntry(prefix);
+    if (entry.routes.some((r) => r.ifindex === route.ifindex && r.metric === metric)) {
+      throw new RangeError(`the route to ${prefix} by interface ${route.ifindex} with metric ${metric} exists already`);
+    }
+    const at = entry.routes.findIndex((r) => r.metric > metric);
+    entry.routes.splice(at < 0 ? entry.routes.length : at, 0, route);
     this.#size++;
+    if (route.kind === RouteKind.Unicast) {
+      const of = this.#byInterface.get(ifindex);
+      if (of === undefined) this.#byInterface.set(ifindex, new Set([entry]));
+      else of.add(entry);
+    }
+    this.#choose(entry);
     return route;
   }
 
-  /** Removes the routes to exactly `prefix` by `ifindex` (any interface if left out); returns how many they were. */
+  /** Removes the routes to exactly `prefix` by `ifindex` (all of them if left out); returns how many they were. */
   remove(prefix: IpPrefix, ifindex?: number): number {
-    const v4 = prefix.address.isV4;
-    const bits = prefixBits(prefix);
-    let grandparent: Node | null = null;
-    let parent: Node | null = null;
-    let node = v4 ? this.#v4 : this.#v6;
-    while (node !== null && node.bits < bits) {
-      grandparent = parent;
-      parent = node;
-      node = bitAt(prefix.address, node.bits) === 0 ? node.left : node.right;
-    }
-    if (node === null || node.bits !== bits || !node.prefix.address.equals(prefix.address)) return 0;
-    const before = node.routes.length;
+    const entry = this.#find(prefix);
+    if (entry === null) return 0;
+    const { routes } = entry;
+    const before = routes.length;
     for (let i = before - 1; i >= 0; i--) {
-      if (ifindex === undefined || node.routes[i]!.ifindex === ifindex) node.routes.splice(i, 1);
+      const route = routes[i]!;
+      if (ifindex !== undefined && route.ifindex !== ifindex) continue;
+      routes.splice(i, 1);
+      if (!routes.some((r) => r.ifindex === route.ifindex)) this.#byInterface.get(route.ifindex)?.delete(entry);
     }
-    const removed = before - node.routes.length;
-    this.#size -= removed;
-    node.best = node.routes[0] ?? null;
-    if (node.best === null && this.#splice(node, parent, v4) && parent !== null && parent.best === null) {
-      this.#splice(parent, grandparent, v4);
-    }
-    return removed;
+    this.#size -= before - routes.length;
+    this.#choose(entry);
+    return before - routes.length;
   }
 
-  /** The route to the address of these four words, or `null`. */
+  /** Marks an interface down, so that its routes are passed over, or up again. */
+  setDown(ifindex: number, isDown: boolean): void {
+    if (this.#down.has(ifindex) === isDown) return;
+    if (isDown) this.#down.add(ifindex);
+    else this.#down.delete(ifindex);
+    for (const entry of this.#byInterface.get(ifindex) ?? []) this.#choose(entry);
+  }
+
+  /** True if an interface is marked down. */
+  isDown(ifindex: number): boolean {
+    return this.#down.has(ifindex);
+  }
+
+  /** The best route to the address of these four words, or `null`; among routes that share, the first. */
   lookup(w0: number, w1: number, w2: number, w3: number): Route | null {
-    let node = isV4Words(w0, w1, w2) ? this.#v4 : this.#v6;
-    let best: Route | null = null;
-    while (node !== null && node.prefix.containsWords(w0, w1, w2, w3)) {
-      if (node.best !== null) best = node.best;
-      const bits = node.bits;
-      if (bits === 128) break;
-      const word = bits < 64 ? (bits < 32 ? w0 : w1) : (bits < 96 ? w2 : w3);
-      node = ((word >>> (31 - (bits & 31))) & 1) === 0 ? node.left : node.right;
+    const id = isV4Words(w0, w1, w2) ? this.#v4.lookupV4(w3) : this.#v6.lookupV6(w0, w1, w2, w3);
+    return id < 0 ? null : this.#best[id]!;
+  }
+
+  /** Which of the routes that share with `route` carries a flow with this hash. */
+  select(route: Route, hash: number): Route {
+    const { group } = route;
+    if (group === null) return route;
+    const h = hash >>> 1;
+    for (let i = 0; i < group.length; i++) {
+      const r = group[i]!;
+      if (h < r.bound) return r;
     }
-    return best;
+    return route;
   }
 
   /** All routes, IPv4 before IPv6, each prefix before those inside it; for inspection. */
   *[Symbol.iterator](): IterableIterator<Route> {
-    const stack: Node[] = [];
-    if (this.#v6 !== null) stack.push(this.#v6);
-    if (this.#v4 !== null) stack.push(this.#v4);
-    for (let node = stack.pop(); node !== undefined; node = stack.pop()) {
-      yield* node.routes;
-      if (node.right !== null) stack.push(node.right);
-      if (node.left !== null) stack.push(node.left);
-    }
+    for (const id of this.#v4.values()) yield* this.#entries[id]!.routes;
+    for (const { prefix, routes } of this.#hidden.values()) if (prefix.address.isV4) yield* routes;
+    for (const id of this.#v6.values()) yield* this.#entries[id]!.routes;
+    for (const { prefix, routes } of this.#hidden.values()) if (!prefix.address.isV4) yield* routes;
   }
 
-  #nodeFor(prefix: IpPrefix): Node {
-    const bits = prefixBits(prefix);
-    let parent: Node | null = null;
-    let node = prefix.address.isV4 ? this.#v4 : this.#v6;
-    while (node !== null) {
-      const common = commonBits(node.prefix.address, prefix.address, Math.min(node.bits, bits));
-      if (common < node.bits) {
-        // The node does not contain the prefix: put the prefix above it, or a fork above both.
-        const added = new Node(prefix);
-        const top = common === bits ? added : new Node(prefixOfBits(prefix.address, common));
-        if (top !== added) attach(top, added);
-        attach(top, node);
-        this.#replace(parent, node, top);
-        return added;
+  #trieOf(prefix: IpPrefix): PrefixTrie {
+    return prefix.address.isV4 ? this.#v4 : this.#v6;
+  }
+
+  #find(prefix: IpPrefix): Entry | null {
+    const id = this.#trieOf(prefix).get(prefix.address, prefix.length);
+    if (id !== NO_VALUE) return this.#entries[id]!;
+    return this.#hidden.size === 0 ? null : this.#hidden.get(`${prefix}`) ?? null;
+  }
+
+  #makeEntry(prefix: IpPrefix): Entry {
+    const entry = new Entry(prefix);
+    this.#hidden.set(`${prefix}`, entry);
+    return entry;
+  }
+
+  /** Chooses the routes of an entry that are used, and takes it into the trie or out of it. */
+  #choose(entry: Entry): void {
+    const { prefix, routes } = entry;
+    const usable = routes.filter((r) => r.kind !== RouteKind.Unicast || !this.#down.has(r.ifindex));
+    for (const r of routes) {
+      r.group = null;
+      r.bound = HASH_SPACE;
+    }
+    const first = usable[0] ?? null;
+    const wasThere = entry.best !== null;
+    entry.best = first;
+    if (first !== null && first.kind === RouteKind.Unicast) share(usable, first.metric);
+    const trie = this.#trieOf(prefix);
+    if (first !== null && wasThere) {
+      this.#best[trie.get(prefix.address, prefix.length)] = first;
+    } else if (first !== null) {
+      this.#hidden.delete(`${prefix}`);
+      const id = this.#freeIds.pop() ?? this.#entries.length;
+      this.#entries[id] = entry;
+      this.#best[id] = first;
+      trie.set(prefix.address, prefix.length, id);
+    } else {
+      if (wasThere) {
+        const id = trie.get(prefix.address, prefix.length);
+        trie.remove(prefix.address, prefix.length);
+        this.#entries[id] = null;
+        this.#best[id] = null;
+        this.#freeIds.push(id);
       }
-      if (node.bits === bits) return node;
-      parent = node;
-      node = bitAt(prefix.address, node.bits) === 0 ? node.left : node.right;
+      if (routes.length > 0) this.#hidden.set(`${prefix}`, entry);
+      else this.#hidden.delete(`${prefix}`);
     }
-    const added = new Node(prefix);
-    if (parent === null) this.#setRoot(prefix.address.isV4, added);
-    else attach(parent, added);
-    return added;
-  }
-
-  /** Takes a node without routes out if it has at most one child; true if it was taken out. */
-  #splice(node: Node, parent: Node | null, v4: boolean): boolean {
-    if (node.left !== null && node.right !== null) return false;
-    const child = node.left ?? node.right;
-    if (parent === null) this.#setRoot(v4, child);
-    else if (parent.left === node) parent.left = child;
-    else parent.right = child;
-    return true;
-  }
-
-  #replace(parent: Node | null, before: Node, after: Node): void {
-    if (parent === null) this.#setRoot(before.prefix.address.isV4, after);
-    else if (parent.left === before) parent.left = after;
-    else parent.right = after;
-  }
-
-  #setRoot(v4: boolean, node: Node | null): void {
-    if (v4) this.#v4 = node;
-    else this.#v6 = node;
   }
 }
 
-function attach(parent: Node, child: Node): void {
-  if (bitAt(child.prefix.address, parent.bits) === 0) parent.left = child;
-  else parent.right = child;
-}
-
-/** Length of a prefix in bits of the four-word form. */
-function prefixBits(prefix: IpPrefix): number {
-  return prefix.address.isV4 ? 96 + prefix.length : prefix.length;
-}
-
-function prefixOfBits(address: IpAddr, bits: number): IpPrefix {
-  return new IpPrefix(address, address.isV4 ? bits - 96 : bits);
-}
-
-function wordAt(a: IpAddr, i: number): number {
-  return i < 2 ? (i === 0 ? a.w0 : a.w1) : (i === 2 ? a.w2 : a.w3);
-}
-
-function bitAt(a: IpAddr, bit: number): number {
-  return (wordAt(a, bit >> 5) >>> (31 - (bit & 31))) & 1;
-}
-
-/** How many leading bits, at most `most`, two addresses have in common. */
-function commonBits(a: IpAddr, b: IpAddr, most: number): number {
-  for (let i = 0; i < 4; i++) {
-    const different = wordAt(a, i) ^ wordAt(b, i);
-    if (different !== 0) return Math.min(most, 32 * i + Math.clz32(different));
+/** Has the unicast routes of `metric` among `routes` share the hash space, if there are several. */
+function share(routes: readonly Route[], metric: number): void {
+  const group = routes.filter((r) => r.metric === metric && r.kind === RouteKind.Unicast);
+  if (group.length < 2) return;
+  const total = group.reduce((sum, r) => sum + r.weight, 0);
+  let sum = 0;
+  for (const r of group) {
+    sum += r.weight;
+    r.group = group;
+    r.bound = Math.round(HASH_SPACE * sum / total);
   }
-  return most;
 }

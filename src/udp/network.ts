@@ -27,6 +27,12 @@ export interface UdpNetwork extends DropSink {
   sourceFor(destination: IpAddr): IpAddr | null;
   /** The largest IP packet towards `destination` in bytes; 0 without a route. */
   mtuTo(destination: IpAddr): number;
+  /** The largest IP packet that is known to get to `destination`, in bytes; 0 without a route. */
+  pathMtuTo(destination: IpAddr, now: Instant): number;
+  /** Learns that packets of more than `mtu` bytes do not get to the address of these words. */
+  learnPathMtu(w0: number, w1: number, w2: number, w3: number, mtu: number, now: Instant): void;
+  /** An empty packet with room for the largest datagram, or `null` when the bound of these is reached. */
+  acquireLarge(): Packet | null;
 }
 
 /** An ICMP error about a datagram of ours, as far as UDP needs it. */
@@ -37,6 +43,8 @@ export interface UdpError {
   readonly type: number;
   /** Message code. */
   readonly code: number;
+  /** The next hop's MTU in "fragmentation needed" and "packet too big", else 0. */
+  readonly mtu: number;
   /** Source address of the datagram: ours. */
   readonly src0: number;
   /** Its source, second word. */

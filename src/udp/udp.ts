@@ -43,6 +43,10 @@ export interface UdpOptions {
 /** The defaults. */
 export const DEFAULT_UDP_OPTIONS: UdpOptions = { receiveBufferBytes: 212_992, socketLimit: 65_536 };
 
+/** The largest IP packet. */
+const DATAGRAM_BYTES_MAX = 65_535;
+
+const V4_FRAGMENTATION_NEEDED = 4;
 const V4_PORT_UNREACHABLE = 3;
 const V4_PROTOCOL_UNREACHABLE = 2;
 const V6_PORT_UNREACHABLE = 4;
@@ -120,16 +124,27 @@ export class Udp implements UdpHost {
     return [...this.#sockets.values()];
   }
 
-  /** Told of an ICMP error about a datagram of ours: "nobody there" reaches a connected socket. */
-  icmpError(e: UdpError): void {
-    const refused = e.version === 4
-      ? e.type === Icmpv4Type.Unreachable && (e.code === V4_PORT_UNREACHABLE || e.code === V4_PROTOCOL_UNREACHABLE)
-      : e.type === Icmpv6Type.Unreachable && e.code === V6_PORT_UNREACHABLE;
-    if (!refused) return;
+  /**
+   * Told of an ICMP error about a datagram of ours. "Nobody there" and "too big" reach a connected socket; of the latter the
+   * path MTU is learnt too, also for a socket that is not connected (which then finds it out when it sends).
+   */
+  icmpError(e: UdpError, now: Instant): void {
+    const error = kindOf(e);
+    if (error === SocketErrorKind.None) return;
     const socket = this.#find(e.src0, e.src1, e.src2, e.src3, e.srcPort);
-    if (socket === null || socket.remoteAddress === null || socket.remotePort !== e.dstPort) return;
-    if (!socket.remoteAddress.equalsWords(e.dst0, e.dst1, e.dst2, e.dst3)) return;
-    socket.onError(SocketErrorKind.ConnectionRefused);
+    if (socket === null) return;
+    const { remoteAddress } = socket;
+    if (
+      remoteAddress !== null &&
+      (socket.remotePort !== e.dstPort || !remoteAddress.equalsWords(e.dst0, e.dst1, e.dst2, e.dst3))
+    ) return;
+    if (error === SocketErrorKind.MessageTooLong) {
+      if (socket.sentDatagrams === 0) return;
+      this.#network.learnPathMtu(e.dst0, e.dst1, e.dst2, e.dst3, e.mtu, now);
+      if (socket.pathMtuDiscovery === "dont" || socket.pathMtuDiscovery === "want") return;
+    }
+    if (remoteAddress === null) return;
+    socket.onError(error);
     this.#network.events.raise(socket, SocketEvent.Readable);
   }
 
@@ -146,9 +161,13 @@ export class Udp implements UdpHost {
     if (source === null) return SocketErrorKind.AddrNotAvailable;
     const mtu = this.#network.mtuTo(remote);
     if (mtu === 0) return SocketErrorKind.HostUnreachable;
+    const discovery = socket.pathMtuDiscovery;
     const length = UDP_HEADER_BYTES + bytes.length;
-    if (ipHeaderBytes(remote.version) + length > mtu) return SocketErrorKind.MessageTooLong;
-    const p = this.#network.acquire();
+    const total = ipHeaderBytes(remote.version) + length;
+    const most = discovery === "probe" || discovery === "dont" ? mtu : this.#network.pathMtuTo(remote, now);
+    const mayCut = discovery === "dont" || discovery === "want";
+    if (total > (mayCut ? DATAGRAM_BYTES_MAX : most)) return SocketErrorKind.MessageTooLong;
+    const p = total > most ? this.#network.acquireLarge() : this.#network.acquire();
     if (p === null) return SocketErrorKind.NoBufferSpace;
     p.bytes.set(bytes, p.start + UDP_HEADER_BYTES);
     p.end = p.start + length;
@@ -157,6 +176,7 @@ export class Udp implements UdpHost {
     ip.setDefaults(IpProtocol.Udp, length);
     ip.ttl = socket.ttl;
     ip.trafficClass = socket.trafficClass;
+    ip.dontFragment = discovery !== "dont" && total <= most;
     const h = this.#header;
     h.srcPort = socket.localPort;
     h.dstPort = port;
@@ -166,6 +186,7 @@ export class Udp implements UdpHost {
     const reason = this.#network.output(p, ip, now);
     if (reason !== DropReason.None) {
       this.#network.drop(p, reason, now);
+      if (reason === DropReason.PoolExhausted) return SocketErrorKind.NoBufferSpace;
       return reason === DropReason.TooBig ? SocketErrorKind.MessageTooLong : SocketErrorKind.HostUnreachable;
     }
     socket.sentDatagrams++;
@@ -234,6 +255,21 @@ export class Udp implements UdpHost {
   #hash(w0: number, w1: number, w2: number, w3: number, port: number): number {
     return hashFinish(hashMix(hashMix(hashMix(hashMix(hashMix(this.#seed, port), w3), w2), w1), w0));
   }
+}
+
+/** What an ICMP error means to a socket. */
+function kindOf({ version, type, code }: UdpError): SocketErrorKind {
+  if (version === 4) {
+    if (type !== Icmpv4Type.Unreachable) return SocketErrorKind.None;
+    if (code === V4_FRAGMENTATION_NEEDED) return SocketErrorKind.MessageTooLong;
+    return code === V4_PORT_UNREACHABLE || code === V4_PROTOCOL_UNREACHABLE
+      ? SocketErrorKind.ConnectionRefused
+      : SocketErrorKind.None;
+  }
+  if (type === Icmpv6Type.PacketTooBig) return SocketErrorKind.MessageTooLong;
+  return type === Icmpv6Type.Unreachable && code === V6_PORT_UNREACHABLE
+    ? SocketErrorKind.ConnectionRefused
+    : SocketErrorKind.None;
 }
 
 function portKey(local: IpAddr, port: number): number {

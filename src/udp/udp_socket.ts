@@ -13,6 +13,20 @@ import { type Instant, SECOND } from "../base/time.ts";
 import { IpAddr } from "../wire/ip_addr.ts";
 import { DatagramQueue } from "./datagram_queue.ts";
 
+/**
+ * What becomes of datagrams that are larger than the path carries (Linux: `IP_MTU_DISCOVER`; RFC 8085 section 3.2).
+ *
+ * | here         | Linux              | don't fragment      | larger than the path MTU  | larger than the link's MTU |
+ * | ------------ | ------------------ | ------------------- | ------------------------- | -------------------------- |
+ * | `"dont"`     | `IP_PMTUDISC_DONT` | never               | cut to the link's MTU     | cut                        |
+ * | `"want"`     | `IP_PMTUDISC_WANT` | unless it is cut    | cut to the path MTU       | cut                        |
+ * | `"do"`       | `IP_PMTUDISC_DO`   | always              | `MessageTooLong`          | `MessageTooLong`           |
+ * | `"probe"`    | `IP_PMTUDISC_PROBE`| always              | sent                      | `MessageTooLong`           |
+ *
+ * Linux's default is "want", the one here is "do": nothing is fragmented unless asked for.
+ */
+export type PathMtuDiscovery = "dont" | "want" | "do" | "probe";
+
 /** What a socket needs of the UDP layer that made it. */
 export interface UdpHost {
   /** Sends one datagram of `socket`. */
@@ -52,6 +66,8 @@ export class UdpSocket implements EventSource {
   ttl = 64;
   /** Traffic class of what is sent. */
   trafficClass = 0;
+  /** What becomes of datagrams that are larger than the path carries. */
+  pathMtuDiscovery: PathMtuDiscovery = "do";
   /** The most that is sent, in bytes of data per second: datagrams beyond it depart later (as SO_MAX_PACING_RATE). */
   maxPacingRateBytesPerSec: number = Infinity;
   /** Where the datagram last received came from. */
@@ -100,8 +116,8 @@ export class UdpSocket implements EventSource {
    * @param port where to, 1 to 65,535
    * @param now the time
    * @param departAt earliest departure (as SO_TXTIME), by default at once; the scheduler drops what lies beyond its horizon
-   * @returns `None`, or why it was not sent: `MessageTooLong` (nothing is fragmented: MTU − 28 bytes over IPv4, − 48 over
-   * IPv6), `HostUnreachable`, `AddrNotAvailable` (no own address of the family), `NoBufferSpace`, `BadResource` (closed)
+   * @returns `None`, or why it was not sent: `MessageTooLong` (more than the MTU − 28 bytes over IPv4, − 48 over IPv6, unless
+   * {@linkcode UdpSocket.pathMtuDiscovery} lets it be fragmented; never more than 65,507 and 65,487), `HostUnreachable`, `AddrNotAvailable` (no own address of the family), `NoBufferSpace`, `BadResource` (closed)
    * @throws {TypeError} for an address of the other family
    * @throws {RangeError} for a port out of range
    */
@@ -161,7 +177,10 @@ export class UdpSocket implements EventSource {
     return length;
   }
 
-  /** The pending error of a connected socket (`ConnectionRefused`) or `None`; reading it clears it. */
+  /**
+   * The pending error of a connected socket or `None`; reading it clears it. `ConnectionRefused`: nobody listens there;
+   * `MessageTooLong`: a datagram was too large for the path, as an ICMP error said.
+   */
   takeError(): SocketErrorKind {
     const error = this.#error;
     this.#error = SocketErrorKind.None;

@@ -128,3 +128,20 @@ Deno.test("packet: a copy has the bytes and the facts, but its own memory and pl
   q.bytes[q.start] = 9;
   assertStrictEquals(p.bytes[p.start], 1);
 });
+
+Deno.test("large packets have a bound of their own, hold the largest IP packet, and go back to where they came from", () => {
+  const pool = new PacketPool(2, undefined, 3);
+  const large = [pool.acquireLarge()!, pool.acquireLarge(384)!, pool.acquireLarge()!];
+  assertEquals(pool.acquireLarge(), null);
+  assertEquals(large.map((p) => [p.start, p.length, p.bytes.length >= 384 + 65_535]), [
+    [128, 0, true],
+    [384, 0, true],
+    [128, 0, true],
+  ]);
+  const small = [pool.acquire()!, pool.acquire()!];
+  assertEquals([pool.acquire(), pool.inUse], [null, 5]);
+  for (const p of [...large, ...small]) pool.release(p);
+  assertEquals(pool.inUse, 0);
+  assertEquals(pool.acquire()!.bytes.length, pool.slotBytes);
+  assertEquals(large.includes(pool.acquireLarge()!), true);
+});

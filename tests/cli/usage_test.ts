@@ -71,7 +71,7 @@ const LINES: Record<string, [args: string[], ...texts: string[]]> = {
   "an unknown qdisc": [["ping", ...HOST, "--qdisc", "codel", "10.7.0.2"], "--qdisc", '"fq", "pfifo"'],
   "an unknown congestion control": [["ping", ...HOST, "--congestion", "vegas", "10.7.0.2"], "--congestion", "reno"],
   "an MTU too small": [["ping", ...HOST, "--mtu", "68", "10.7.0.2"], '--mtu: found "68"', "from 576 to 1900"],
-  "an unknown encapsulation": [["up", ...HOST, "--encapsulation", "gre"], "--encapsulation", "vxlan-gpe"],
+  "an unknown encapsulation": [["up", ...HOST, "--encapsulation", "geneve"], "--encapsulation", "vxlan-gpe"],
   "a VNI beyond 24 bits": [["up", ...HOST, "--vni", "16777216"], '--vni: found "16777216"'],
   "a seed that is no number": [["up", ...HOST, "--seed", "x"], '--seed: found "x"'],
   "neither server nor client": [["perf", ...HOST], "found neither, expected --server or --client ADDRESS"],

@@ -141,6 +141,11 @@ function run(rng: Rng, family: 4 | 6, way: (h: TcpTrace, syn: Partial<Segment>) 
     windowShift: pick(rng, [-1, -1, 0, 14]),
     maxSegmentBytes: pick(rng, [0, 0, 1]),
     quickAcks: pick(rng, [0, 16]),
+    delayedAck: pick(rng, [40_000_000, "adaptive"]),
+    keepAlive: rng.chance(0.3),
+    keepAliveIdle: 20_000_000_000,
+    userTimeout: pick(rng, [0, 0, 3_000_000_000]),
+    synCookies: rng.chance(0.5),
   }, family);
   const syn: Partial<Segment> = { ts: rng.chance(0.5), sackOk: rng.chance(0.5), win: pick(rng, [0, 1, 3000, 65535]) };
   if (rng.chance(0.5)) syn.wscale = rng.below(15);

@@ -116,3 +116,28 @@ Deno.test("IPv6: the scope of the destination goes before all but equality, then
   assertEquals(source(table, routes, "2001:db8:1::2"), "2001:db8::1");
   assertEquals(source(table, routes, "fd99::2"), "fd07::1");
 });
+
+Deno.test("IPv6: the examples of RFC 6724 section 10.1, as far as there is one kind of address", () => {
+  const routes = new RouteTable();
+  const cases: [string, string[], string][] = [
+    ["2001:db8:1::1", ["2001:db8:3::1/64", "fe80::1/64"], "2001:db8:3::1"],
+    ["2001:db8:1::1", ["fe80::1/64", "2001:db8:3::1/64"], "2001:db8:3::1"],
+    ["2001:db8:1::1", ["2001:db8:1::1/64", "2001:db8:3::1/64"], "2001:db8:1::1"],
+    ["fe80::1", ["fe80::2/64", "2001:db8:1::1/64"], "fe80::2"],
+    ["2001:db8:1::1", ["2001:db8:1::2/64", "2001:db8:3::2/64"], "2001:db8:1::2"],
+    [
+      "2002:c633:6401::1",
+      ["2002:c633:6401::d5e3:7953:13eb:22e8/64", "2001:db8:1::2/64"],
+      "2002:c633:6401:0:d5e3:7953:13eb:22e8",
+    ],
+    // Labels: unique local to unique local, global to global, whatever more bits say.
+    ["fd01::1", ["2001:db8::1/64", "fd99::1/64"], "fd99::1"],
+    ["3000::1", ["fd00::1/64", "2001:db8::1/64"], "2001:db8::1"],
+    // The common prefix counts only as far as the prefix of the address reaches.
+    ["2001:db8::ffff:2", ["2001:db8:0:1::1/64", "2001:db8::ffff:1/40"], "2001:db8::ffff:1"],
+  ];
+  for (const [to, own, expected] of cases) {
+    assertEquals(source(tableOf(...own), routes, to), expected, `${own} to ${to}`);
+    assertEquals(source(tableOf(...own.toReversed()), routes, to), expected, `${own} to ${to}, the other way round`);
+  }
+});

@@ -1,6 +1,7 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import fc from "fast-check";
-import { type Route, RouteTable } from "../../src/ip/route_table.ts";
+import { Rng } from "../../src/base/rng.ts";
+import { type Route, RouteKind, RouteTable } from "../../src/ip/route_table.ts";
 import { IpAddr, IpPrefix } from "../../src/wire/ip_addr.ts";
 
 function find(table: RouteTable, text: string): string {
@@ -37,7 +38,7 @@ Deno.test("an IPv6 default route never catches an IPv4 packet", () => {
   assertEquals(find(table, "10.7.0.1"), "none");
 });
 
-Deno.test("among equal prefixes the lowest metric wins, then the first added", () => {
+Deno.test("among equal prefixes the lowest metric wins, then the first added is named", () => {
   const table = new RouteTable();
   add(table, "10.0.0.0/8", 1, 10);
   add(table, "10.0.0.0/8", 2, 5);
@@ -130,4 +131,125 @@ Deno.test("after any adds and removes, a look-up finds what a linear scan finds"
     }
     assertEquals(new Set(table), new Set(routes));
   }));
+});
+
+Deno.test("100,000 routes of each family: every look-up finds what a linear scan finds, with and without tables", () => {
+  const rng = new Rng(7);
+  const table = new RouteTable();
+  // A scan of the routes by length, each length a map: the same answer as one of the list, in less time.
+  const scans = new Map<string, Route>();
+  const dense = (isV4: boolean): IpPrefix => {
+    // Half of them under one prefix of 12 or 36 bits, so that some parts are dense and others are not.
+    const crowded = rng.below(2) === 0;
+    const r = rng.u32();
+    if (isV4) {
+      const word = crowded ? 0x0a500000 | (r >>> 12) : r;
+      return new IpPrefix(IpAddr.v4(word), 8 + rng.below(25));
+    }
+    const w1 = crowded ? (rng.below(16) << 28) | (r >>> 16) : rng.u32();
+    const w0 = crowded ? 0x20010db8 : 0x20000000 | (rng.u32() >>> 3);
+    return new IpPrefix(new IpAddr(w0, w1, rng.u32(), rng.u32()), 16 + rng.below(113));
+  };
+  for (const isV4 of [true, false]) {
+    const before = table.size;
+    while (table.size - before < 100_000) {
+      const prefix = dense(isV4);
+      const key = `${prefix}`;
+      if (!scans.has(key)) scans.set(key, table.add(prefix, 1 + rng.below(64)));
+    }
+  }
+  const linear = [...scans.values()];
+  const byLength = (a: IpAddr): Route | null => {
+    for (let length = a.isV4 ? 32 : 128; length >= 0; length--) {
+      const found = scans.get(`${new IpPrefix(a, length)}`);
+      if (found !== undefined) return found;
+    }
+    return null;
+  };
+  let hits = 0;
+  const check = (probes: number, isWhole: boolean): void => {
+    for (let i = 0; i < probes; i++) {
+      const near = linear[rng.below(linear.length)]!.prefix.address;
+      const a = new IpAddr(near.w0, near.w1, near.w2, near.w3 ^ (rng.u32() >>> rng.below(32)));
+      const found = table.lookup(a.w0, a.w1, a.w2, a.w3);
+      assertEquals(found, isWhole ? scan(linear, a) : byLength(a), `${a}`);
+      if (found !== null) hits++;
+    }
+  };
+  check(100, true);
+  // So many look-ups make the tables.
+  for (let i = 0; i < 30_000; i++) {
+    table.lookup(0, 0, 0xffff, i << 12);
+    table.lookup(0x20010db8, i << 12, 0, 1);
+  }
+  check(100, true);
+  check(3000, false);
+  // A change throws them away.
+  for (const route of linear.splice(0, 1000)) {
+    assertEquals(table.remove(route.prefix), 1);
+    scans.delete(`${route.prefix}`);
+  }
+  check(1000, false);
+  assert(hits > 3000, `${hits}`);
+});
+
+Deno.test("routes of one prefix and metric share the flows by weight, and a flow moves only if it must", () => {
+  const table = new RouteTable();
+  const to = IpPrefix.parse("10.0.0.0/8");
+  table.add(to, 1, { metric: 5, weight: 1 });
+  table.add(to, 2, { metric: 5, weight: 2 });
+  table.add(to, 3, { metric: 5, weight: 1 });
+  table.add(to, 4, { metric: 6 });
+  const spread = (): number[] => {
+    const best = table.lookup(0, 0, 0xffff, 0x0a000001)!;
+    return Array.from({ length: 40_000 }, (_, i) => table.select(best, Math.imul(i, 0x9e3779b1)).ifindex);
+  };
+  const count = (chosen: number[]): number[] => [1, 2, 3, 4].map((i) => chosen.filter((n) => n === i).length);
+  const before = spread();
+  for (const [i, n] of count(before).entries()) {
+    const expected = [10_000, 20_000, 10_000, 0][i]!;
+    assert(Math.abs(n - expected) <= expected / 50, `${n} for ${expected}`);
+  }
+  table.setDown(3, true);
+  const after = spread();
+  assertEquals(count(after)[2], 0);
+  assert(before.every((n, i) => n !== 1 || after[i] === 1), "a flow of the first left it");
+  table.setDown(1, true);
+  table.setDown(2, true);
+  assertEquals([...new Set(spread())], [4]);
+  table.setDown(4, true);
+  assertEquals(table.lookup(0, 0, 0xffff, 0x0a000001), null);
+  assertEquals([...table].length, 4);
+  for (const i of [1, 2, 3, 4]) table.setDown(i, false);
+  assertEquals(spread(), before);
+});
+
+Deno.test("when all ways of a prefix are down, the shorter prefix counts, and what is added meanwhile is found later", () => {
+  const table = new RouteTable();
+  add(table, "fd00::/8", 1);
+  add(table, "fd07::/64", 2);
+  table.setDown(2, true);
+  assertEquals(find(table, "fd07::1"), "fd00::/8 1");
+  add(table, "fd08::/64", 2);
+  assertEquals(find(table, "fd08::1"), "fd00::/8 1");
+  assertThrows(() => add(table, "fd08::/64", 2), RangeError, "exists already");
+  assertEquals(table.remove(IpPrefix.parse("fd07::/64")), 1);
+  table.setDown(2, false);
+  assertEquals(find(table, "fd08::1"), "fd08::/64 2");
+  assertEquals(find(table, "fd07::1"), "fd00::/8 1");
+});
+
+Deno.test("a route that is no unicast route has no interface, shares with none, and takes its place by metric", () => {
+  const table = new RouteTable();
+  const to = IpPrefix.parse("10.7.0.0/16");
+  const hole = table.add(to, 9, { kind: RouteKind.Blackhole, metric: 10 });
+  assertEquals([hole.ifindex, hole.kind], [0, RouteKind.Blackhole]);
+  add(table, "10.7.0.0/16", 1, 10);
+  assertEquals(table.lookup(0, 0, 0xffff, 0x0a070001), hole);
+  assertEquals(hole.group, null);
+  add(table, "10.7.0.0/16", 2, 9);
+  assertEquals(find(table, "10.7.0.1"), "10.7.0.0/16 2");
+  table.setDown(2, true);
+  assertEquals(table.lookup(0, 0, 0xffff, 0x0a070001), hole);
+  assertThrows(() => table.add(to, 3, { weight: 0 }), RangeError, "from 1 to 256");
 });

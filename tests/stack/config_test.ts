@@ -269,7 +269,7 @@ Deno.test("one error names every fault, with its path, what was found and what w
       forward: "yes",
       peers: [{ endpoint: "10.0.0.1", alowed: "10.0.0.0/8" }, 5],
       qdisc: { kind: "fq", quantm: 3 },
-      encapsulation: "gre",
+      encapsulation: "geneve",
     }),
     [
       'address[0]: found "10.7.0.1", expected an address with its prefix length like "10.7.0.1/24" or "fd07::1/64" ' +
@@ -284,7 +284,7 @@ Deno.test("one error names every fault, with its path, what was found and what w
       "peers[1]: found 5, expected a peer like { endpoint: …, allowed: … }",
       'forward: found "yes", expected true or false',
       "mtu: found 100, expected a whole number from 576 to 1900",
-      'encapsulation: found "gre", expected "raw", "none", "vxlan-gpe" or { kind: "vxlan-gpe", vni: 42 }',
+      'encapsulation: found "geneve", expected "raw", "none", "gue", "gre", { kind: "gre", key: 42 }, "vxlan-gpe" or { kind: "vxlan-gpe", vni: 42 }',
       'qdisc.quantm: unknown key, did you mean "quantum"?',
       'adress: unknown key, did you mean "address"?',
     ],
@@ -483,7 +483,8 @@ Deno.test("of names at the same distance the one with more letters at its ends i
     windowScaling: "windowScale",
     synAckRetry: "synAckRetries",
     nodelay: "noDelay",
-    keepAlive: null,
+    keepAlife: "keepAlive",
+    speed: null,
   };
   assertEquals(Object.fromEntries(Object.keys(slips).map((slip) => [slip, nearest(slip, names)])), slips);
   assertEquals(

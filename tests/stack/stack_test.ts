@@ -492,8 +492,8 @@ Deno.test("a snapshot has everything, in plain values", () => {
   assertEquals(snapshot.time, net.now / MILLISECOND);
   assertEquals(snapshot.addresses, ["10.7.0.1/24", "fd07::1/64"]);
   assertEquals(snapshot.routes, [
-    { to: "10.7.0.2/32", via: "b", metric: 1024 },
-    { to: "fd07::2/128", via: "b", metric: 1024 },
+    { to: "10.7.0.2/32", via: "b", metric: 1024, type: "unicast", weight: 1 },
+    { to: "fd07::2/128", via: "b", metric: 1024, type: "unicast", weight: 1 },
   ]);
   const [link] = snapshot.interfaces;
   assertEquals([link?.name, link?.mtu, link?.endpoint, link?.allowed.join()], [

@@ -2,8 +2,8 @@
  * Two TCPs joined by a hostile link under virtual time.
  *
  * Each host has a first-in, first-out queue that drains at a rate and keeps departure stamps, so that there is a backlog
- * and packets depart; behind it the wire loses, duplicates, delays, reorders and flips bits, each with a chance of its
- * own. A host may also run out of packets and its queue may refuse some. All chance comes from one seed.
+ * and packets depart; behind it the wire loses, duplicates, delays, reorders, flips bits and marks what is ECN-capable,
+ * each with a chance of its own. A host may also run out of packets and its queue may refuse some. All chance comes from one seed.
  *
  * @module
  */
@@ -35,6 +35,8 @@ export interface LinkOptions {
   duplicate: number;
   /** Chance that one bit is flipped. */
   corrupt: number;
+  /** Chance that an ECN-capable packet is marked. */
+  mark: number;
   /** Chance that the host has no packet to build a segment in. */
   noPacket: number;
   /** Chance that the queue refuses a packet. */
@@ -49,6 +51,7 @@ export const GOOD_LINK: LinkOptions = {
   loss: 0,
   duplicate: 0,
   corrupt: 0,
+  mark: 0,
   noPacket: 0,
   refuse: 0,
 };
@@ -64,6 +67,7 @@ interface OnTheWire {
   at: Instant;
   order: number;
   bytes: Uint8Array<ArrayBuffer>;
+  trafficClass: number;
   to: PairHost;
 }
 
@@ -73,6 +77,8 @@ export class PairHost implements TcpNetwork {
   readonly drops = new DropCounters();
   readonly pool = new PacketPool(4096);
   readonly queue: Packet[] = [];
+  /** Traffic classes of the packets in the queue. */
+  readonly trafficClasses: number[] = [];
   readonly tcp: Tcp;
   /** When the queue may send its next packet, as far as the rate is concerned. */
   freeAt: Instant = 0;
@@ -119,6 +125,7 @@ export class PairHost implements TcpNetwork {
     assertEquals(p.length + ipHeaderBytes(ip.version) <= this.mtu, true, "packet larger than the MTU");
     if (this.pair.chance(this.link.refuse)) return DropReason.QdiscLimit;
     this.queue.push(p);
+    this.trafficClasses.push(ip.trafficClass);
     return DropReason.None;
   }
 
@@ -190,38 +197,47 @@ export class TcpPair {
   #depart(host: PairHost): void {
     while (host.departsAt <= this.now) {
       const p = host.queue.shift()!;
+      const trafficClass = host.trafficClasses.shift()!;
       const { link } = host;
       if (link.rateBytesPerSec > 0) {
         host.freeAt = this.now + Math.ceil(p.length / link.rateBytesPerSec * 1e9);
       }
-      this.#transmit(host, p.toBytes());
-      if (this.chance(link.duplicate)) this.#transmit(host, p.toBytes());
+      this.#transmit(host, p.toBytes(), trafficClass);
+      if (this.chance(link.duplicate)) this.#transmit(host, p.toBytes(), trafficClass);
       const flow = p.flow;
       host.pool.release(p);
       host.tcp.departed(flow);
     }
   }
 
-  #transmit(from: PairHost, bytes: Uint8Array<ArrayBuffer>): void {
+  #transmit(from: PairHost, bytes: Uint8Array<ArrayBuffer>, trafficClass: number): void {
     const { link } = from;
     if (this.chance(link.loss)) return;
     const copy = bytes.slice();
     if (this.chance(link.corrupt)) copy[this.#rng.below(copy.length)]! ^= 1 << this.#rng.below(8);
     const at = this.now + link.delay + (link.jitter > 0 ? this.#rng.below(link.jitter) : 0);
-    this.#wire.push({ at, order: this.#order++, bytes: copy, to: from === this.a ? this.b : this.a });
+    const marked = (trafficClass & 3) !== 0 && this.chance(link.mark) ? trafficClass | 3 : trafficClass;
+    this.#wire.push({
+      at,
+      order: this.#order++,
+      bytes: copy,
+      trafficClass: marked,
+      to: from === this.a ? this.b : this.a,
+    });
   }
 
   #deliver(): void {
     const due = this.#wire.filter((w) => w.at <= this.now).sort((x, y) => x.at - y.at || x.order - y.order);
     if (due.length === 0) return;
     this.#wire.splice(0, this.#wire.length, ...this.#wire.filter((w) => w.at > this.now));
-    for (const { bytes, to } of due) {
+    for (const { bytes, trafficClass, to } of due) {
       const p = to.pool.acquire()!;
       p.end = p.start + bytes.length;
       p.bytes.set(bytes, p.start);
       const from = to === this.a ? this.b : this.a;
       this.#ip.setAddresses(from.address, to.address);
       this.#ip.setDefaults(6, bytes.length);
+      this.#ip.trafficClass = trafficClass;
       this.delivered++;
       to.tcp.input(p, this.#ip, this.now);
     }

@@ -42,7 +42,8 @@ export class Sender {
 
   constructor(options: FlightOptions = {}) {
     const { segments = 10, further = 0, rtt = 100, timestamps = false, sack = true, ecn = false, family = 4 } = options;
-    this.h = new TcpTrace({ initialCwndSegments: segments, sendBufferBytes: 4 << 20, ...options.tcp }, family);
+    const settings = { congestion: "reno", initialCwndSegments: segments, sendBufferBytes: 4 << 20 };
+    this.h = new TcpTrace({ ...settings, ...options.tcp }, family);
     this.mss = timestamps ? 988 : 1000;
     const flags = ecn ? "SEW" : "S";
     const listener = this.h.listen();

@@ -79,6 +79,20 @@ class TraceTcp extends Tcp {
   }
 }
 
+/**
+ * Traces are of single segments, of windows that are halved: the control is Reno, and what makes the number or time of
+ * segments depend on others is off, unless it is what is tested.
+ */
+const TRACE_OPTIONS: Partial<TcpOptions> = {
+  pacing: "off",
+  congestion: "reno",
+  delayedAck: 40 * MILLISECOND,
+  quickAcks: 0,
+  sendBufferBytes: 1 << 20,
+  receiveBufferBytes: 1 << 20,
+  synCookies: false,
+};
+
 /** Our initial sequence number in traces. */
 export const TRACE_ISS = -5;
 /** The peer's initial sequence number in traces. */
@@ -123,8 +137,7 @@ export class TcpTrace implements TcpNetwork {
   constructor(options: Partial<TcpOptions> = {}, family: 4 | 6 = 4) {
     this.local = IpAddr.parse(family === 4 ? "10.7.0.1" : "fd07:1:2:3:4:5:6:1");
     this.remote = IpAddr.parse(family === 4 ? "10.7.0.2" : "fd07:a:b:c:d:e:f:2");
-    // Traces are of single segments, of windows that are halved: pacing is off and the control Reno unless that is tested.
-    this.tcp = new TraceTcp(this, { pacing: "off", congestion: "reno", ...options });
+    this.tcp = new TraceTcp(this, { ...TRACE_OPTIONS, ...options });
   }
 
   acquire(): Packet | null {

@@ -94,7 +94,7 @@ Deno.test("vxlan-gpe: the whole range of VNIs goes out and comes back", () => {
     const p = packetOf(bytesOf(v6 ? INNER_V6 : INNER_V4));
     const { start } = p;
     encapsulation.emit(p, networkId);
-    assertEquals(p.start, start - encapsulation.overheadBytes);
+    assertEquals(p.start, start - encapsulation.headerBytes(networkId));
     assertEquals(encapsulation.parse(p), DropReason.None);
     assertEquals([encapsulation.networkId, p.start], [networkId, start]);
     memory.pool.release(p);
@@ -126,11 +126,11 @@ Deno.test("vxlan-gpe: next protocol, VNI, reserved bytes and truncation", () => 
   assertEquals(send("0c 00 00 01 00 00 2b 00"), "UnknownPeer");
   assertEquals(send("0c 00 00 01 00 2a 00 00"), "UnknownPeer");
   assertEquals(send("0c 12 34 01 00 00 2a 56"), "None");
-  assertEquals(send("0c 00 00 01 00 00 2a 00", ""), "Truncated");
+  assertEquals(send("0c 00 00 01 00 00 2a 00", ""), "Keepalive");
   const whole = bytesOf(`0c 00 00 01 00 00 2a 00 ${INNER_V4}`);
   for (let n = 0; n < 28; n++) {
     const result = inputBytes(tunnel, whole.subarray(0, n), "192.0.2.2", 4790);
-    assertEquals(result, n < 8 ? "BadEncapsulation" : "Truncated", `${n} bytes`);
+    assertEquals(result, n < 8 ? "BadEncapsulation" : n === 8 ? "Keepalive" : "Truncated", `${n} bytes`);
   }
 });
 
@@ -153,7 +153,10 @@ Deno.test("raw: the version nibble decides, all others are dropped", () => {
   });
   assertEquals(results, results.map((_, nibble) => nibble === 4 || nibble === 6 ? "None" : "BadVersion"));
   for (let n = 0; n < 20; n++) {
-    assertEquals(inputBytes(tunnel, bytesOf(INNER_V4).subarray(0, n), "192.0.2.2", 4790), "Truncated");
+    assertEquals(
+      inputBytes(tunnel, bytesOf(INNER_V4).subarray(0, n), "192.0.2.2", 4790),
+      n === 0 ? "Keepalive" : "Truncated",
+    );
   }
   for (let n = 1; n < 40; n++) {
     assertEquals(inputBytes(tunnel, bytesOf(INNER_V6).subarray(0, n), "192.0.2.2", 4790), "Truncated");

@@ -46,6 +46,10 @@ class Bench {
   }
 }
 
+function* drain(bench: Bench): Iterable<Packet> {
+  for (let p = bench.network.sent.shift(); p !== null; p = bench.network.sent.shift()) yield p;
+}
+
 const families = [
   { name: "IPv4", any: "0.0.0.0", here: "10.7.0.1", there: "10.7.0.2", other: "10.7.0.3", header: 20 },
   { name: "IPv6", any: "::", here: "fd07::1", there: "fd07::2", other: "fd07::3", header: 40 },
@@ -228,6 +232,7 @@ for (const { name, any, here, there, other, header } of families) {
         version: v4 ? 4 : 6,
         type: v4 ? 3 : 1,
         code: v4 ? 3 : 4,
+        mtu: 0,
         src0: src.w0,
         src1: src.w1,
         src2: src.w2,
@@ -239,7 +244,7 @@ for (const { name, any, here, there, other, header } of families) {
         srcPort: 4000,
         dstPort: 53,
         ...changes,
-      });
+      }, 0);
       return SocketErrorKind[socket.takeError()]!;
     };
     assertEquals(error({}), "None");
@@ -253,6 +258,67 @@ for (const { name, any, here, there, other, header } of families) {
     assertEquals(error({ code: 0 }), "None");
     assertEquals(error({ type: v4 ? 11 : 3 }), "None");
     assertEquals(bench.network.events.poll(), null);
+    bench.done();
+  });
+
+  Deno.test(`${name}: "too big" lowers the path MTU of the socket that sent, and is its error unless it may fragment`, () => {
+    const bench = new Bench();
+    const socket = bench.bind(any, 4000);
+    const remote = IpAddr.parse(there);
+    const src = IpAddr.parse(here);
+    const error = (mtu: number): string => {
+      bench.udp.icmpError({
+        version: v4 ? 4 : 6,
+        type: v4 ? 3 : 2,
+        code: v4 ? 4 : 0,
+        mtu,
+        src0: src.w0,
+        src1: src.w1,
+        src2: src.w2,
+        src3: src.w3,
+        dst0: remote.w0,
+        dst1: remote.w1,
+        dst2: remote.w2,
+        dst3: remote.w3,
+        srcPort: 4000,
+        dstPort: 53,
+      }, 0);
+      return SocketErrorKind[socket.takeError()]!;
+    };
+    const headers = v4 ? 28 : 48;
+    const send = (bytes: number): string => SocketErrorKind[socket.send(new Uint8Array(bytes), remote, 53, 0)]!;
+    assertEquals(error(1400), "None");
+    assertEquals(bench.network.pathMtu, Infinity, "believed, although nothing was sent");
+    assertEquals(send(1500 - headers), "None");
+    assertEquals(error(1400), "None");
+    assertEquals(bench.network.pathMtu, 1400);
+    assertEquals([send(1400 - headers), send(1401 - headers)], ["None", "MessageTooLong"]);
+    socket.connect(remote, 53);
+    assertEquals(error(1300), "MessageTooLong");
+    assertEquals(bench.network.events.poll(), socket);
+    bench.network.freeSent();
+    const flags = (): boolean[] =>
+      [...drain(bench)].map((p) => {
+        const { dontFragment } = bench.network.parse(p);
+        bench.network.release(p);
+        return dontFragment;
+      });
+    socket.pathMtuDiscovery = "probe";
+    assertEquals([send(1500 - headers), send(1501 - headers)], ["None", "MessageTooLong"]);
+    assertEquals(flags(), [true]);
+    socket.pathMtuDiscovery = "want";
+    assertEquals(error(1290), "None");
+    assertEquals([send(100), send(1400), send(65_535 - headers), send(65_536 - headers)], [
+      "None",
+      "None",
+      "None",
+      "MessageTooLong",
+    ]);
+    if (v4) assertEquals(flags(), [true, false, false]);
+    else bench.network.freeSent();
+    socket.pathMtuDiscovery = "dont";
+    assertEquals([send(100), send(1400), send(1600)], ["None", "None", "None"]);
+    if (v4) assertEquals(flags(), [false, false, false]);
     bench.done();
   });
 

@@ -22,7 +22,7 @@
  * @module
  */
 
-export { type Duration, MICROSECOND, MILLISECOND, SECOND } from "./src/base/time.ts";
+export { type Duration, type Instant, MICROSECOND, MILLISECOND, SECOND } from "./src/base/time.ts";
 export {
   type ConnectionServer,
   type Connector,
@@ -82,6 +82,8 @@ export {
 export { type EcnMode, type LinuxPortConfig, type RouteType, type SleeperConfig } from "./src/stack/options.ts";
 export { type CongestionEvent, formatCongestionEvents } from "./src/tcp/congestion_trace.ts";
 export { type TcpInfo } from "./src/tcp/info.ts";
-export { type TcpOptions } from "./src/tcp/options.ts";
+export { type EcnOption, type TcpOptions } from "./src/tcp/options.ts";
 export { type PacingMode } from "./src/tcp/pacing.ts";
 export { type UdpOptions } from "./src/udp/udp.ts";
+export { type MtuProbing } from "./src/tcp/pmtud.ts";
+export { type RtoModel } from "./src/tcp/rtt.ts";

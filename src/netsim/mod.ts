@@ -61,7 +61,7 @@ export { type NetemTextOptions, type NetemWarning, parseNetem } from "../impair/
 export { type TraceRow } from "../impair/trace.ts";
 export { IpLayer } from "../ip/ip_layer.ts";
 export { type NetInterface } from "../ip/network.ts";
-export { type Route, RouteTable } from "../ip/route_table.ts";
+export { type Route, RouteKind, type RouteOptions, RouteTable } from "../ip/route_table.ts";
 export { type FqOptions } from "../qdisc/fq.ts";
 export { type PfifoOptions } from "../qdisc/pfifo.ts";
 export { type Qdisc } from "../qdisc/qdisc.ts";
@@ -85,23 +85,24 @@ export {
   type PeerConfig,
   type QdiscConfig,
   type RouteConfig,
+  type RouteType,
   type SleeperConfig,
   type StackOptions,
 } from "../stack/options.ts";
 export { type PacketTap, TapPoint } from "../stack/packet_tap.ts";
 export { Stack } from "../stack/stack.ts";
-export { AckSample, type CongestionControl, CongestionSignal } from "../tcp/congestion/control.ts";
+export { AckSample, type CongestionControl, CongestionSignal, LossSample } from "../tcp/congestion/control.ts";
 export { type SegmentError } from "../tcp/icmp_errors.ts";
-export { type CongestionEvent, formatCongestionEvents } from "../tcp/congestion_trace.ts";
+export { type CongestionEvent, CongestionTrace, formatCongestionEvents } from "../tcp/congestion_trace.ts";
 export { type TcpInfo } from "../tcp/info.ts";
 export { TcpListener } from "../tcp/listener.ts";
 export { type TcpNetwork } from "../tcp/network.ts";
-export { type TcpOptions } from "../tcp/options.ts";
+export { type EcnOption, type TcpOptions } from "../tcp/options.ts";
 export { type PacingMode } from "../tcp/pacing.ts";
 export { RateSampler } from "../tcp/rate_sample.ts";
 export { Reassembly } from "../tcp/reassembly.ts";
 export { type RateState, RetransmitQueue } from "../tcp/retransmit_queue.ts";
-export { RttEstimator } from "../tcp/rtt.ts";
+export { type RtoModel, RttEstimator } from "../tcp/rtt.ts";
 export { RecoveryState, TcpState } from "../tcp/state.ts";
 export { Tcb, TcpCounters } from "../tcp/tcb.ts";
 export { Tcp, type TcpConnectOptions } from "../tcp/tcp.ts";
@@ -110,7 +111,7 @@ export { Peer, type PeerOptions, PeerTable } from "../tunnel/peer_table.ts";
 export { Tunnel } from "../tunnel/tunnel.ts";
 export { type UdpError } from "../udp/network.ts";
 export { Udp, type UdpOptions } from "../udp/udp.ts";
-export { type UdpHost, UdpSocket } from "../udp/udp_socket.ts";
+export { type PathMtuDiscovery, type UdpHost, UdpSocket } from "../udp/udp_socket.ts";
 export { IpAddr, IpInterface, IpPrefix } from "../wire/ip_addr.ts";
 export { IpHeader } from "../wire/ip_header.ts";
 export { PcapngClock, PcapngDirection } from "../wire/pcapng.ts";
@@ -129,3 +130,13 @@ export {
   type SimTracer,
   TraceKind,
 } from "./topology.ts";
+export { AckFacts } from "../tcp/ack_facts.ts";
+export { BusyTime, Limit } from "../tcp/busy_time.ts";
+export { type KeepaliveOptions, Keepalives } from "../tunnel/keepalive.ts";
+export { type MtuProbing, PathMtu, PathMtuCache } from "../tcp/pmtud.ts";
+export { Prr } from "../tcp/prr.ts";
+export { Rack } from "../tcp/rack.ts";
+export { ReceiveTuning } from "../tcp/autotune.ts";
+export { type ReversePathMode } from "../ip/reverse_path.ts";
+export { SynCookieCounters } from "../tcp/syn_cookies.ts";
+export { HashUse, TcpSecrets } from "../tcp/secrets.ts";

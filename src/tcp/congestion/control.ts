@@ -70,7 +70,7 @@ export class AckSample {
   /** The rate sample was limited by the application (RS.is_app_limited). */
   isAppLimited = false;
   /** `totalDeliveredBytes` when the newest segment acknowledged was sent, or −1 if none was (RS.prior_delivered). */
-  priorDeliveredBytes = -1;
+  priorDeliveredBytes: number = -1;
   /** Bytes in flight when that segment was sent, itself included (RS.tx_in_flight). */
   txInFlightBytes = 0;
   /** Bytes lost between its being sent and its acknowledgment (RS.lost). */

@@ -11,7 +11,7 @@
 import { DropReason } from "../base/drop.ts";
 import { SocketErrorKind } from "../base/errors.ts";
 import { SocketEvent } from "../base/event_queue.ts";
-import { type Duration, type Instant, NEVER } from "../base/time.ts";
+import { type Duration, type Instant, MILLISECOND, NEVER } from "../base/time.ts";
 import { seqAdd, seqDiff, seqGt, seqLe, seqLt } from "../wire/seq.ts";
 import { FIN, SYN } from "../wire/tcp.ts";
 import type { AckFacts } from "./ack_facts.ts";
@@ -29,6 +29,9 @@ import type { Tcb } from "./tcb.ts";
 import { echoedRtt } from "./timestamps.ts";
 import { probeAcked, scheduleProbe } from "./tlp.ts";
 
+/** How soon at least a receiver that dropped what it had acknowledged selectively is treated as after a timeout; as Linux. */
+const RENEGING_DELAY_MIN = 10 * MILLISECOND;
+
 /** ACK in a synchronised state. */
 export function ackInput(t: Tcb, now: Instant): DropReason {
   const s = t.tcp.segment;
@@ -41,17 +44,18 @@ export function ackInput(t: Tcb, now: Instant): DropReason {
   const acked = seqDiff(s.ack, t.sndUna);
   const f = t.tcp.facts;
   f.reset(now, t.sndUna);
-  // RFC 5681 section 2: same acknowledgment, no data, no SYN or FIN, same window, something outstanding.
-  f.isDuplicate = acked === 0 && t.hasOutstanding && s.payloadLength === 0 && (s.flags & (SYN | FIN)) === 0 &&
-    newWindow === t.sndWnd;
+  f.isPure = acked === 0 && s.payloadLength === 0 && (s.flags & (SYN | FIN)) === 0 && newWindow === t.sndWnd;
+  f.isDuplicate = f.isPure && t.hasOutstanding; // RFC 5681 section 2
 
   if (acked >= 0) updateWindow(t, newWindow, acked);
   // The answer to a probe, or to data sent into a window that closed meanwhile, shows that the peer lives.
   // Not once the application is gone: a peer could keep the rest of its data here for ever.
   if (!t.orphaned && (!t.hasOutstanding || t.sndWnd === 0)) t.retries = 0;
 
-  // An old acknowledgment may still carry SACK blocks that say something new.
-  if (acked > 0 || (t.hasOutstanding && (f.isDuplicate || s.sackCount > 0 || t.ecnOn || t.tlpActive))) {
+  // An old acknowledgment may still carry SACK blocks that say something new, and one that finds nothing outstanding may
+  // say that what was sent last was not needed.
+  const hasBlocks = t.sackOn && s.sackCount > 0;
+  if (acked > 0 || f.isDuplicate || hasBlocks || (acked === 0 && (t.tlpActive || (t.ecnOn && t.hasOutstanding)))) {
     senderInput(t, f, acked);
     t.tcp.makeReady(t);
   }
@@ -99,13 +103,16 @@ function senderInput(t: Tcb, f: AckFacts, acked: number): void {
   f.priorFack = t.rack.fack;
   f.priorInFlightBytes = t.inFlightBytes;
   f.priorSackedBytes = t.sackedBytes;
-  f.hasEce = isEcnEcho(t, s.flags);
+  f.hasEce = acked >= 0 && isEcnEcho(t, s.flags);
   if (f.hasEce) t.counters.ecnEchoes++;
   const priorDupAcks = t.dupAcks;
   sample.isCwndLimited = t.cwndLimited ||
     (t.congestion.cwnd < t.congestion.ssthresh && t.congestion.cwnd < 2 * t.maxInFlightBytes);
   if (acked > 0) advance(t, f, acked);
   if (t.sackOn && s.sackCount > 0) sackInput(t, f);
+  if (t.rack.isDsackRound) t.rack.endRound(t.sndUna);
+  // Without SACK what had arrived before a retransmission is acknowledged together with it.
+  if (!t.sackOn && f.isAmbiguous) f.hasOriginal = false;
   if (f.isDuplicate) t.counters.dupAcksIn++;
   takeRtt(t, f);
   if (t.tlpActive) probeAcked(t, f);
@@ -138,6 +145,9 @@ function senderInput(t: Tcb, f: AckFacts, acked: number): void {
   if (acked > 0) {
     // RFC 6298 sections 5.2 and 5.3, from the departure of what is now the oldest segment if that lies ahead.
     t.rtoAt = t.hasOutstanding ? Math.max(now, t.retransmitQueue.departAt(0)) + t.rtt.rto : NEVER;
+    if (!t.hasOutstanding) t.reorderAt = NEVER;
+    // A receiver that has dropped what it had is treated as after a timeout, and soon, but not on one odd acknowledgment.
+    if (f.isReneged) t.rtoAt = Math.min(t.rtoAt, now + Math.max(t.rtt.srtt / 2, RENEGING_DELAY_MIN));
     scheduleProbe(t, now);
     // Worth waking the writer for: a quarter of the buffer. Less would cut the stream into small segments.
     if (t.sendRing.room * 4 >= t.sendRing.capacity) t.raise(SocketEvent.Writable);
@@ -159,7 +169,7 @@ function controlWindow(t: Tcb, f: AckFacts, isOver: boolean): void {
   if (congestion.ownsRecovery) {
     if (sample.deliveredBytes > 0 || sample.lostBytes > 0) congestion.onAck(sample);
   } else if (t.recovery === RecoveryState.Recovery || t.recovery === RecoveryState.Cwr) {
-    if (sample.deliveredBytes > 0 || sample.lostBytes > 0 || t.prr.cwnd === 0) {
+    if (sample.deliveredBytes > 0 || t.prr.cwnd === 0) {
       t.prr.update(t, sample.deliveredBytes, f.ackedBytes > 0 && sample.lostBytes === 0);
     }
   } else if (f.ackedBytes > 0 && !isOver) {
@@ -203,6 +213,7 @@ function advance(t: Tcb, f: AckFacts, acked: number): void {
     }
     queue.shift();
     f.ackedSegments++;
+    if (bytes > t.path.provenBytes) t.path.provenBytes = bytes;
     if (t.retransmitHint > 0) t.retransmitHint--;
   }
   const finAcked = t.finSent && ack === seqAdd(t.sndFin, 1);
@@ -222,17 +233,25 @@ function takeRtt(t: Tcb, f: AckFacts): void {
   if (f.firstDepartAt >= 0 && !f.isAmbiguous) {
     rtt = f.now - f.firstDepartAt;
     f.rtt = f.now - f.lastDepartAt;
-  } else if (f.ackedBytes === 0 && f.sackFirstDepartAt >= 0) {
+  } else if (f.sackFirstDepartAt >= 0) {
     rtt = f.now - f.sackFirstDepartAt;
     f.rtt = f.now - f.sackLastDepartAt;
-  } else if (f.ackedBytes > 0) {
+  } else if (f.ackedBytes > 0 && f.hasDsack) {
+    // The answer to a duplicate echoes the first copy, however long ago that was acknowledged in vain: no round trip. But
+    // that it was is sure now, so that the timeout was not too short (a late answer to the first copy has no report).
+    t.rtt.answered();
+  } else if (f.ackedBytes > 0 && !f.hasNewSack) {
+    // Not the answer to something out of order either, which echoes what came in order before it.
     rtt = echoedRtt(t, f.now);
     f.rtt = rtt;
   }
-  if (!t.rtt.sample(rtt, f.now, t.sndUna, t.sndNxt)) {
+  // One small segment on its own: its acknowledgment may have been delayed.
+  const mayBeDelayed = f.ackedSegments === 1 && f.ackedBytes < t.mss && !f.hasNewSack;
+  if (!t.rtt.sample(rtt, f.now, t.sndUna, t.sndNxt, mayBeDelayed)) {
     f.rtt = -1;
     return;
   }
+  t.tlpWantsRtt = false;
   if (f.rtt < 0) f.rtt = -1;
-  else t.rtt.noteMin(f.rtt, f.now);
+  else if (!mayBeDelayed || f.rtt < t.rtt.minRtt) t.rtt.noteMin(f.rtt, f.now);
 }

@@ -16,7 +16,9 @@ export class AckFacts {
   ackedBytes = 0;
   /** Segments acknowledged whole. */
   ackedSegments = 0;
-  /** It is a duplicate by RFC 5681 section 2: nothing new, no data, the same window. */
+  /** It acknowledges what the one before did, has no data and the same window. */
+  isPure = false;
+  /** It is a duplicate by RFC 5681 section 2: that, with something outstanding. */
   isDuplicate = false;
   /** The highest sequence number delivered before it. */
   priorFack = 0;
@@ -32,6 +34,8 @@ export class AckFacts {
   hasNewSack = false;
   /** It reports a duplicate (RFC 2883). */
   hasDsack = false;
+  /** That duplicate is the segment that a tail-loss probe sent again. */
+  isProbeDsacked = false;
   /** It carries ECE. */
   hasEce = false;
   /** It delivers something, sent before the recovery began, that was never sent again. */
@@ -57,9 +61,11 @@ export class AckFacts {
     this.priorUna = sndUna;
     this.ackedBytes = 0;
     this.ackedSegments = 0;
+    this.isPure = false;
     this.isDuplicate = false;
     this.hasNewSack = false;
     this.hasDsack = false;
+    this.isProbeDsacked = false;
     this.hasEce = false;
     this.hasOriginal = false;
     this.isReneged = false;

@@ -75,6 +75,7 @@ export function abortConnection(t: Tcb, now: Instant, kind: SocketErrorKind, tex
 export function enterTimeWait(t: Tcb, now: Instant): void {
   t.state = TcpState.TimeWait;
   stopSendTimers(t);
+  t.keepAliveAt = NEVER;
   t.timeWaitAt = now + t.tcp.options.timeWait;
   t.sendRing.clear();
   t.retransmitQueue.clear();
@@ -106,6 +107,7 @@ export function destroyConnection(t: Tcb, _now: Instant, kind: SocketErrorKind, 
   stopSendTimers(t);
   t.delayedAckAt = NEVER;
   t.timeWaitAt = NEVER;
+  t.keepAliveAt = NEVER;
   t.ackNow = false;
   t.recovery = RecoveryState.Open;
   t.sendRing.clear();

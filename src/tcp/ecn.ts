@@ -23,18 +23,22 @@ export function ecnSynFlags(t: Tcb, isReply: boolean): number {
   return t.tcp.options.ecn === "on" && t.counters.synRetransmits === 0 ? ECE | CWR : 0;
 }
 
-/** The peer's SYN or SYN-ACK has these flags. */
+/**
+ * The peer's SYN or SYN-ACK has these flags.
+ *
+ * Having sent a SYN that does not ask for ECN we may not mark data, but the peer may have seen the one before, that did: its
+ * marks are heeded (RFC 3168 section 6.1.1).
+ */
 export function ecnSynInput(t: Tcb, flags: number, isReply: boolean): void {
   const asked = (flags & (ECE | CWR)) === (ECE | CWR);
   const agreed = (flags & (ECE | CWR)) === ECE;
-  t.ecnOn = isReply
-    ? t.tcp.options.ecn === "on" && t.counters.synRetransmits === 0 && agreed
-    : t.tcp.options.ecn !== "off" && asked;
+  t.ecnHeedsCe = isReply ? t.tcp.options.ecn === "on" && agreed : t.tcp.options.ecn !== "off" && asked;
+  t.ecnOn = t.ecnHeedsCe && t.counters.synRetransmits === 0;
 }
 
 /** A data segment arrived: notes CE and CWR (RFC 3168 section 6.1.3). Returns true if it must be acknowledged at once. */
 export function ecnDataInput(t: Tcb, ip: IpHeader, flags: number): boolean {
-  if (!t.ecnOn || (flags & SYN) !== 0) return false;
+  if (!t.ecnHeedsCe || (flags & SYN) !== 0) return false;
   if ((flags & CWR) !== 0) t.ecnSendEce = false;
   if ((ip.trafficClass & 3) !== CE) return false;
   t.counters.ceIn++;
@@ -50,7 +54,6 @@ export function isEcnEcho(t: Tcb, flags: number): boolean {
 
 /** Flags to add to a segment; new data takes CWR with it. */
 export function ecnFlags(t: Tcb, isNewData: boolean): number {
-  if (!t.ecnOn) return 0;
   let flags = t.ecnSendEce ? ECE : 0;
   if (isNewData && t.ecnSendCwr) {
     flags |= CWR;

@@ -14,9 +14,12 @@ import { SocketEvent } from "../base/event_queue.ts";
 import { type Instant, NEVER } from "../base/time.ts";
 import { ipHeaderBytes } from "../wire/ip_header.ts";
 import { seqAdd, seqGt, seqLe } from "../wire/seq.ts";
-import { ACK, RST, SYN, TCP_HEADER_BYTES } from "../wire/tcp.ts";
+import { ACK, RST, SYN, TCP_HEADER_BYTES, type TcpHeader } from "../wire/tcp.ts";
+import { receiveBufferBound } from "./autotune.ts";
 import { destroyConnection } from "./close.ts";
+import { ackDelay, startDelayedAck } from "./delayed_ack.ts";
 import { ecnSynInput } from "./ecn.ts";
+import { startKeepAlive } from "./keepalive.ts";
 import { sendAck, sendResetFor, sendSyn } from "./output.ts";
 import { signalCongestion } from "./recovery.ts";
 import { CongestionSignal } from "./congestion/control.ts";
@@ -33,15 +36,15 @@ const LEAST_MSS = 48;
 
 /** Begins an active open: sends the SYN. */
 export function startConnect(t: Tcb, now: Instant): void {
-  startSequence(t, now);
+  startSequence(t, t.tcp.initialSequence(t, now), now);
   t.state = TcpState.SynSent;
   sendSyn(t, now);
   t.rtoAt = t.departAt + t.rtt.rto;
 }
 
 /** The initial sequence number, timestamp offset and announced MSS of a new connection. */
-function startSequence(t: Tcb, now: Instant): void {
-  t.iss = t.tcp.initialSequence(t, now);
+function startSequence(t: Tcb, iss: number, now: Instant): void {
+  t.iss = iss;
   t.sndUna = t.iss;
   t.sndNxt = seqAdd(t.iss, 1);
   t.recover = t.iss;
@@ -50,15 +53,15 @@ function startSequence(t: Tcb, now: Instant): void {
   t.windowEnd = t.iss;
   t.tsOffset = t.tcp.timestampOffset(t);
   t.localMss = t.tcp.network.mtuTo(t.remoteAddress) - ipHeaderBytes(t.remoteAddress.version) - TCP_HEADER_BYTES;
-  const { maxSegmentBytes } = t.tcp.options;
-  if (maxSegmentBytes > 0) t.localMss = Math.min(t.localMss, maxSegmentBytes);
-  if (t.windowScaleOn) t.rcvWndShift = windowShiftFor(t.receiveRing.capacity, t.tcp.options.windowShift);
+  const { options } = t.tcp;
+  if (options.maxSegmentBytes > 0) t.localMss = Math.min(t.localMss, options.maxSegmentBytes);
+  if (t.windowScaleOn) t.rcvWndShift = windowShiftFor(receiveBufferBound(options), options.windowShift);
   t.synSentAt = now;
+  t.stalledSince = now;
 }
 
-/** Takes what the peer's SYN (in `tcp.segment`) says: sequence number, options, window. */
-function takeSyn(t: Tcb, now: Instant): void {
-  const s = t.tcp.segment;
+/** Takes what the peer's SYN says: sequence number, options, window. */
+function takeSyn(t: Tcb, s: TcpHeader, now: Instant): void {
   const window = receiveWindow(t);
   t.irs = s.seq;
   t.rcvNxt = seqAdd(s.seq, 1);
@@ -86,6 +89,7 @@ function takeSyn(t: Tcb, now: Instant): void {
   t.sndWndMax = s.window;
   t.sndWl1 = s.seq;
   t.sndWl2 = (s.flags & ACK) !== 0 ? s.ack : t.iss;
+  startDelayedAck(t);
 }
 
 /** A segment for a listener (RFC 9293 section 3.10.7.2); the segment is in `tcp.segment`. */
@@ -98,12 +102,25 @@ export function listenInput(tcp: Tcp, t: Tcb | null, backlogFull: boolean, now: 
   }
   if ((s.flags & SYN) === 0) return DropReason.TcpBadFlags;
   if (backlogFull || t === null) return DropReason.TcpBacklog;
-  startSequence(t, now);
-  takeSyn(t, now);
+  startSequence(t, tcp.initialSequence(t, now), now);
+  takeSyn(t, s, now);
   t.state = TcpState.SynReceived;
   sendSyn(t, now);
   t.rtoAt = t.departAt + t.rtt.rto;
   return DropReason.None;
+}
+
+/**
+ * The acknowledgment in `tcp.segment` has brought a valid cookie back: makes `t` what it would be if the SYN that the
+ * cookie stands for (`tcp.cookieSyn`) had been remembered. What the acknowledgment itself says is still to be looked at.
+ */
+export function openByCookie(t: Tcb, now: Instant): void {
+  const { segment, cookieSyn } = t.tcp;
+  startSequence(t, seqAdd(segment.ack, -1), now);
+  t.synSentAt = NEVER; // nobody knows
+  takeSyn(t, cookieSyn, now);
+  t.rcvAdv = seqAdd(t.rcvNxt, Math.min(0xffff, t.receiveRing.room));
+  t.state = TcpState.SynReceived;
 }
 
 /**
@@ -125,13 +142,13 @@ export function synSentInput(t: Tcb, now: Instant): DropReason {
     return DropReason.None;
   }
   if ((s.flags & SYN) === 0) return DropReason.TcpBadFlags;
-  takeSyn(t, now);
+  takeSyn(t, s, now);
   if (ackOk) {
     sampleHandshake(t, now);
     t.sndUna = s.ack;
     establish(t, now);
     if (t.tcp.options.handshakeAck === "now") sendAck(t, now);
-    else t.delayedAckAt = now + t.tcp.options.delayedAck;
+    else t.delayedAckAt = now + ackDelay(t);
     return DropReason.None;
   }
   // Simultaneous open (RFC 9293 section 3.5, figure 7).
@@ -143,6 +160,7 @@ export function synSentInput(t: Tcb, now: Instant): DropReason {
 
 /** Takes the round-trip time of SYN and SYN-ACK; Karn: none if they were repeated, unless timestamps tell. */
 export function sampleHandshake(t: Tcb, now: Instant): void {
+  if (t.synSentAt === NEVER) return;
   if (t.counters.synRetransmits === 0) t.rtt.sample(now - t.synSentAt, now, t.sndUna, t.sndNxt);
   else if (!t.rtt.sample(echoedRtt(t, now), now, t.sndUna, t.sndNxt) && t.retries > 0) t.rtt.restartAfterSynLoss();
 }
@@ -153,9 +171,11 @@ export function establish(t: Tcb, now: Instant): void {
   t.wasEstablished = true;
   t.rtoAt = NEVER;
   // RFC 5681 section 3.1: if the SYN or SYN-ACK was lost the initial window is one segment.
-  if (t.retries > 0) signalCongestion(t, CongestionSignal.TimeoutAgain, now);
+  if (t.retries > 0) signalCongestion(t, CongestionSignal.TimeoutAgain, t.sndUna, now);
   t.retries = 0;
   t.lastSentAt = now;
+  t.lastSegmentInAt = now;
+  if (t.keepAlive) startKeepAlive(t, now);
   updatePacingRate(t);
   if (t.listener !== null) t.listener.onEstablished(t);
   t.raise(SocketEvent.Connected | SocketEvent.Writable);

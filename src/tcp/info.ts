@@ -6,6 +6,7 @@
 
 import { type Instant, toMilliseconds } from "../base/time.ts";
 import { seqDiff } from "../wire/seq.ts";
+import { ackDelay } from "./delayed_ack.ts";
 import { RECOVERY_NAMES, tcpStateName } from "./state.ts";
 import type { Tcb } from "./tcb.ts";
 import { receiveWindow } from "./window.ts";
@@ -168,7 +169,7 @@ export function tcpInfo(t: Tcb, now: Instant): TcpInfo {
     rtt: toMilliseconds(t.rtt.srtt),
     rttvar: toMilliseconds(t.rtt.rttvar),
     minRtt: t.rtt.minRtt === Infinity ? 0 : toMilliseconds(t.rtt.minRtt),
-    ato: toMilliseconds(t.tcp.options.delayedAck),
+    ato: toMilliseconds(ackDelay(t)),
     mss: t.mss,
     pmtu: t.path.isSearching ? t.path.low : t.path.mtu,
     rcvMss: t.rcvMss,

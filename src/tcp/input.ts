@@ -12,19 +12,25 @@ import { DropReason } from "../base/drop.ts";
 import { SocketErrorKind } from "../base/errors.ts";
 import { SocketEvent } from "../base/event_queue.ts";
 import type { Packet } from "../base/packet.ts";
-import { type Instant, NEVER } from "../base/time.ts";
+import type { Instant } from "../base/time.ts";
 import { seqAdd, seqDiff, seqGe, seqGt, seqLe, seqLt, seqMax, seqMin } from "../wire/seq.ts";
-import { ACK, FIN, RST, SYN } from "../wire/tcp.ts";
+import { ACK, FIN, PSH, RST, SYN } from "../wire/tcp.ts";
 import { ackInput } from "./ack.ts";
+import { tuneReceiveBuffer, tuneSendBuffer } from "./autotune.ts";
 import { challenge } from "./challenge.ts";
 import { destroyConnection, enterTimeWait } from "./close.ts";
+import { onDataSegment, onDisorder, quickAck, scheduleAck } from "./delayed_ack.ts";
 import { ecnDataInput } from "./ecn.ts";
 import { establish, sampleHandshake } from "./handshake.ts";
+import { startKeepAlive } from "./keepalive.ts";
 import { sendAck, sendResetFor, sendSyn } from "./output.ts";
 import { TcpState } from "./state.ts";
 import type { Tcb } from "./tcb.ts";
 import { isOldTimestamp, updateTsRecent } from "./timestamps.ts";
 import { receiveWindow } from "./window.ts";
+
+/** Acknowledgments that do not wait after a CE mark: the sender is to know soon how it goes on; as Linux. */
+const CE_QUICK_ACKS = 2;
 
 /** Takes the segment in `tcp.segment`, whose data lies in `p`. */
 export function segmentInput(t: Tcb, p: Packet, now: Instant): DropReason {
@@ -55,7 +61,7 @@ export function segmentInput(t: Tcb, p: Packet, now: Instant): DropReason {
     if (hasRst) return DropReason.TcpOutOfWindow;
     // With a closed window valid acknowledgments are still taken (RFC 9293 section 3.10.7.4).
     if (window === 0 && s.seq === t.rcvNxt && (s.flags & (SYN | ACK)) === ACK && t.state !== TcpState.SynReceived) {
-      const reason = ackInput(t, now);
+      const reason = takeAck(t, now);
       if (reason !== DropReason.None || isClosed(t)) return reason;
       sendAck(t, now);
       return DropReason.TcpOutOfWindow;
@@ -67,6 +73,8 @@ export function segmentInput(t: Tcb, p: Packet, now: Instant): DropReason {
     }
     if (t.state === TcpState.TimeWait && (s.flags & FIN) !== 0) t.timeWaitAt = now + t.tcp.options.timeWait;
     t.counters.duplicatesIn++;
+    // RFC 5961 section 4.2 asks for an answer to a SYN wherever it stands, but section 7 for few of them.
+    if ((s.flags & SYN) !== 0) return challenge(t, now, DropReason.TcpOutOfWindow, false);
     noteDuplicate(t, s.seq, seqAdd(s.seq, s.payloadLength));
     return challenge(t, now, DropReason.TcpOutOfWindow, length > 0);
   }
@@ -100,13 +108,27 @@ export function segmentInput(t: Tcb, p: Packet, now: Instant): DropReason {
     t.sndWl2 = s.ack;
     establish(t, now);
   } else {
-    const reason = ackInput(t, now);
+    const reason = takeAck(t, now);
     if (reason !== DropReason.None) return reason;
     if (isClosed(t)) return DropReason.None;
   }
 
   updateTsRecent(t, now);
   return dataInput(t, p, now);
+}
+
+/** The acknowledgment of a segment that is acceptable, and what the timers and buffers of this end make of it. */
+function takeAck(t: Tcb, now: Instant): DropReason {
+  const before = t.sndUna;
+  const reason = ackInput(t, now);
+  if (reason !== DropReason.None) return reason;
+  t.lastSegmentInAt = now;
+  if (t.keepAliveProbesSent > 0) startKeepAlive(t, now);
+  if (t.sndUna !== before) {
+    t.stalledSince = now;
+    if (t.isSendTuned && !isClosed(t)) tuneSendBuffer(t);
+  }
+  return reason;
 }
 
 /** RFC 9293 section 3.10.7.4, first: the four cases. */
@@ -175,9 +197,8 @@ export function dataInput(t: Tcb, p: Packet, now: Instant): DropReason {
     t.rcvFin = right;
   }
   if (s.payloadLength > 0) {
-    t.unackedSegmentsIn++;
-    t.lastDataInAt = now;
-    if (ecnDataInput(t, t.tcp.segmentIp, s.flags)) t.ackNow = true;
+    onDataSegment(t, s.payloadLength, (s.flags & PSH) !== 0, now);
+    if (ecnDataInput(t, t.tcp.segmentIp, s.flags)) quickAck(t, CE_QUICK_ACKS);
     noteDuplicate(t, left, right);
   }
   if (seqLt(left, t.rcvNxt)) {
@@ -187,12 +208,12 @@ export function dataInput(t: Tcb, p: Packet, now: Instant): DropReason {
   if (seqGt(right, edge)) right = edge;
   if (t.finReceived && seqGt(right, t.rcvFin)) right = t.rcvFin;
   const length = seqDiff(right, left);
-  if (length > t.rcvMss) t.rcvMss = Math.min(length, t.localMss);
 
   if (length > 0 && left === t.rcvNxt) {
     const hadHole = t.reassembly.count > 0;
     t.receiveRing.write(p.bytes, from, from + length);
     advanceReceive(t, right);
+    if (t.isReceiveTuned) tuneReceiveBuffer(t, now);
     if (hadHole) t.ackNow = true; // RFC 5681 section 4.2: a segment that fills a gap is acknowledged at once
     t.raise(SocketEvent.Readable);
   } else if (length > 0) {
@@ -200,12 +221,14 @@ export function dataInput(t: Tcb, p: Packet, now: Instant): DropReason {
     const offset = seqDiff(left, t.rcvNxt);
     const remembered = t.reassembly.add(left, right);
     if (remembered) t.receiveRing.writeAt(offset, p.bytes, from, from + length);
+    onDisorder(t);
     // RFC 5681 section 4.2: an out-of-order segment is acknowledged at once, each one.
     sendAck(t, now);
     return remembered ? DropReason.None : DropReason.TcpReassemblyFull;
   } else if (s.payloadLength > 0) {
     // Nothing new in it: our acknowledgment was lost, perhaps.
     t.counters.duplicatesIn++;
+    onDisorder(t);
     t.ackNow = true;
   }
 
@@ -245,7 +268,7 @@ function finInput(t: Tcb, now: Instant): void {
   t.rcvNxt = seqAdd(t.rcvFin, 1);
   if (seqLt(t.rcvAdv, t.rcvNxt)) t.rcvAdv = t.rcvNxt;
   if (t.state !== TcpState.Established || !t.tcp.options.delayFinAck) t.ackNow = true;
-  t.quickAcksLeft = 0;
+  t.pingPong = true;
   t.raise(SocketEvent.Readable);
   switch (t.state) {
     case TcpState.Established:
@@ -260,17 +283,5 @@ function finInput(t: Tcb, now: Instant): void {
       break;
     default:
       break;
-  }
-}
-
-/** RFC 5681 section 4.2: at least every second full-sized segment at once, else within the delay. */
-function scheduleAck(t: Tcb, now: Instant): void {
-  if (seqDiff(t.rcvNxt, t.lastAckSent) >= 2 * t.rcvMss) t.ackNow = true;
-  if (t.tcp.options.ackEverySecondSegment && t.unackedSegmentsIn >= 2) t.ackNow = true;
-  if (t.quickAcksLeft > 0) t.ackNow = true;
-  if (t.ackNow) {
-    t.tcp.makeReady(t);
-  } else if (t.delayedAckAt === NEVER && t.rcvNxt !== t.lastAckSent) {
-    t.delayedAckAt = now + t.tcp.options.delayedAck;
   }
 }

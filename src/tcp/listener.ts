@@ -1,18 +1,23 @@
 /**
  * A listening port and its backlog.
  *
- * Connections that are being opened and connections that wait to be accepted count against the backlog together; a SYN
- * beyond it is dropped and counted, and the peer will repeat it.
+ * Connections that are being opened and connections that wait to be accepted count against the backlog together. A SYN
+ * beyond it is answered by a cookie (syn_cookies.ts), as long as those that wait leave room; else it is dropped and
+ * counted, and the peer will repeat it. A peer whose cookie comes back believes that the connection is open, so a few more
+ * of those are kept than the backlog says; there is a bound to them too.
  *
  * @module
  */
 
 import { SocketErrorKind } from "../base/errors.ts";
 import { type EventSource, SocketEvent } from "../base/event_queue.ts";
-import type { Instant } from "../base/time.ts";
+import { type Instant, NEVER } from "../base/time.ts";
 import type { IpAddr } from "../wire/ip_addr.ts";
 import type { Tcb } from "./tcb.ts";
 import type { Tcp } from "./tcp.ts";
+
+/** Connections opened by cookies that may wait to be accepted beyond the backlog. */
+const COOKIE_SLACK = 64;
 
 /** A port that accepts connections. */
 export class TcpListener implements EventSource {
@@ -28,6 +33,8 @@ export class TcpListener implements EventSource {
   readonly backlog: number;
   /** True once closed. */
   closed = false;
+  /** When a SYN was last answered by a cookie. */
+  cookieAt: Instant = -NEVER;
   readonly #tcp: Tcp;
   readonly #opening: Set<Tcb> = new Set();
   #accepted: Tcb[] = [];
@@ -40,9 +47,19 @@ export class TcpListener implements EventSource {
     this.backlog = backlog;
   }
 
-  /** True if no further SYN is taken. */
+  /** True if no further SYN is remembered. */
   get isFull(): boolean {
     return this.#opening.size + this.#accepted.length >= this.backlog;
+  }
+
+  /** True if so many wait to be accepted that no cookie is sent either. */
+  get isQueueFull(): boolean {
+    return this.#accepted.length >= this.backlog;
+  }
+
+  /** True if not even a connection whose cookie came back may wait to be accepted. */
+  get isOverfull(): boolean {
+    return this.#accepted.length >= this.backlog + COOKIE_SLACK;
   }
 
   /** Connections waiting to be accepted. */

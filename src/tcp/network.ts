@@ -18,6 +18,8 @@ export interface TcpNetwork extends DropSink {
   readonly events: EventQueue;
   /** TCP's own random stream, for initial sequence numbers, ports and timestamp offsets. */
   readonly rng: Rng;
+  /** Four words that nobody can guess, the key of what must not be predictable; without it they are drawn from `rng`. */
+  readonly secret?: Int32Array | undefined;
   /** An empty packet, or `null` when the pool is at its bound. */
   acquire(): Packet | null;
   /** Frees a packet that served its purpose (this is no drop). */

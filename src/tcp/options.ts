@@ -17,10 +17,17 @@ export const ECN_OPTIONS: readonly EcnOption[] = ["off", "accept", "on"];
 
 /** Settings of all connections of a host. */
 export interface TcpOptions {
-  /** Send buffer of a connection in bytes. Default 1 MiB. */
+  /** Send buffer of a connection in bytes; 0 to have it grow with the congestion window. Default 0. */
   sendBufferBytes: number;
-  /** Receive buffer of a connection in bytes; the window is at most this. Default 1 MiB. */
+  /** The most that a send buffer grows to by itself. Default 4 MiB, as Linux. */
+  sendBufferMaxBytes: number;
+  /**
+   * Receive buffer of a connection in bytes; the window is at most this. 0 to have it grow with what the application
+   * reads in a round-trip time. Default 0.
+   */
   receiveBufferBytes: number;
+  /** The most that a receive buffer grows to by itself. Default 6 MiB, as Linux. */
+  receiveBufferMaxBytes: number;
   /** Retransmission timeout before the first round-trip time (RFC 6298 section 2.1). Default 1 s. */
   initialRto: Duration;
   /** Least variance term of the retransmission timeout. Default 200 ms, as Linux. */
@@ -33,9 +40,15 @@ export interface TcpOptions {
   maxRto: Duration;
   /** Acknowledge a SYN-ACK at once, or for experiments only with the first data or after the delay. Default `"now"`. */
   handshakeAck: "now" | "delayed";
-  /** How long an acknowledgment may wait for data to ride on (RFC 9293 section 3.8.6.3: < 0.5 s). Default 40 ms. */
-  delayedAck: Duration;
-  /** Acknowledgments at the start of a connection that do not wait, until we answer with data. Default 0; Linux: 16. */
+  /**
+   * How long an acknowledgment may wait for data to ride on (RFC 9293 section 3.8.6.3: < 0.5 s): always as long, or 40
+   * to 200 ms as data comes. Default `"adaptive"`.
+   */
+  delayedAck: Duration | "adaptive";
+  /**
+   * The most acknowledgments that do not wait, at the start of a connection and after disorder, until we answer with
+   * data; 0 for none. Default 16, as Linux.
+   */
   quickAcks: number;
   /** Acknowledge every second segment at once, however small it is. Default false: every second full-sized one. */
   ackEverySecondSegment: boolean;
@@ -57,6 +70,23 @@ export interface TcpOptions {
   synAckRetries: number;
   /** Timeouts of data in a row before the connection is given up. Default 15. */
   retries: number;
+  /**
+   * How long data may stay unacknowledged, or wait for the peer's window, before the connection is given up; 0 to count
+   * `retries` instead (RFC 5482). Default 0.
+   */
+  userTimeout: Duration;
+  /** Probe connections on which nothing comes (RFC 9293 section 3.8.4). Default false. */
+  keepAlive: boolean;
+  /** How long nothing has come before the first probe. Default 2 h. */
+  keepAliveIdle: Duration;
+  /** Time between probes that are not answered. Default 75 s. */
+  keepAliveInterval: Duration;
+  /** Probes without an answer before the connection is given up. Default 9. */
+  keepAliveProbes: number;
+  /** Answer SYNs that the backlog has no room for without remembering them (RFC 4987 section 3.6). Default true. */
+  synCookies: boolean;
+  /** Connect from a port in TIME-WAIT if timestamps tell the two connections apart, a second later. Default true. */
+  timeWaitReuse: boolean;
   /** Name of the congestion control. Default `"cubic"`. */
   congestion: string;
   /** How slow start ends before there is loss, by name. Default `"hystart++"` (RFC 9406). */
@@ -71,7 +101,7 @@ export interface TcpOptions {
   initialCwndSegments: number;
   /** Offer window scaling (RFC 7323). Default true. */
   windowScale: boolean;
-  /** Window shift to announce; -1 to take it from the receive buffer. Default -1. */
+  /** Window shift to announce; -1 to take it from what the receive buffer may grow to. Default -1. */
   windowShift: number;
   /** Offer timestamps (RFC 7323). Default true. */
   timestamps: boolean;
@@ -99,16 +129,18 @@ export interface TcpOptions {
 
 /** The defaults. */
 export const DEFAULT_TCP_OPTIONS: TcpOptions = {
-  sendBufferBytes: 1 << 20,
-  receiveBufferBytes: 1 << 20,
+  sendBufferBytes: 0,
+  sendBufferMaxBytes: 4 << 20,
+  receiveBufferBytes: 0,
+  receiveBufferMaxBytes: 6 << 20,
   initialRto: SECOND,
   minRto: 200 * MILLISECOND,
   rtoModel: "linux",
   fixedRto: 0,
   maxRto: 120 * SECOND,
-  delayedAck: 40 * MILLISECOND,
+  delayedAck: "adaptive",
   handshakeAck: "now",
-  quickAcks: 0,
+  quickAcks: 16,
   rfc1337: false,
   ackEverySecondSegment: false,
   delayFinAck: false,
@@ -119,6 +151,13 @@ export const DEFAULT_TCP_OPTIONS: TcpOptions = {
   synRetries: 6,
   synAckRetries: 5,
   retries: 15,
+  userTimeout: 0,
+  keepAlive: false,
+  keepAliveIdle: 7200 * SECOND,
+  keepAliveInterval: 75 * SECOND,
+  keepAliveProbes: 9,
+  synCookies: true,
+  timeWaitReuse: true,
   congestion: "cubic",
   slowStartExit: "hystart++",
   slowStartGrowth: "bytes",

@@ -14,12 +14,14 @@ import { DropReason } from "../base/drop.ts";
 import { HEADROOM_BYTES, type Packet } from "../base/packet.ts";
 import { type Duration, type Instant, MILLISECOND, NEVER } from "../base/time.ts";
 import { IpProtocol } from "../wire/ip_header.ts";
-import { seqAdd, seqDiff, seqGt, seqLt } from "../wire/seq.ts";
+import { seqAdd, seqDiff, seqGt, seqLt, seqMax } from "../wire/seq.ts";
 import { ACK, emitTcp, FIN, PSH, RST, SYN, tcpHeaderLength } from "../wire/tcp.ts";
 import { Limit } from "./busy_time.ts";
+import { ackDelay, onAckSent } from "./delayed_ack.ts";
 import { ecnFlags, ecnSynFlags, markEct } from "./ecn.ts";
 import { endBurst, isTooEarly, onDataSent, smallQueueLimit, stampSegment } from "./pacing.ts";
 import { fitSegment, probeLength, probeSent, refreshPathMtu } from "./pmtud.ts";
+import { isFrtoProbing } from "./recovery.ts";
 import { LOST, RETRANSMITTED } from "./retransmit_queue.ts";
 import { markLost } from "./scoreboard.ts";
 import { RecoveryState, TcpState } from "./state.ts";
@@ -52,10 +54,10 @@ export function output(t: Tcb, now: Instant): void {
     case TcpState.CloseWait:
     case TcpState.Closing:
     case TcpState.LastAck:
-      if (t.pendingBytes > 0 && !t.frtoNewData) retransmitLost(t, now);
+      if (t.frtoNewData) sendForFrto(t, now);
+      if (t.pendingBytes > 0 && !isFrtoProbing(t)) retransmitLost(t, now);
       // New data waits until what is lost has been sent again.
-      if (t.pendingBytes === 0 || t.frtoNewData) sendData(t, now);
-      t.frtoNewData = false;
+      if (t.pendingBytes === 0) sendData(t, now);
       t.busyTime.set(limitOf(t), now);
       break;
     case TcpState.FinWait2:
@@ -72,7 +74,7 @@ export function output(t: Tcb, now: Instant): void {
 export function sendAck(t: Tcb, now: Instant): void {
   if (sendSegment(t, ACK, t.sndNxt, 0, 0, now)) return;
   t.ackNow = true;
-  t.delayedAckAt = now + t.tcp.options.delayedAck;
+  t.delayedAckAt = now + ackDelay(t);
 }
 
 /** Sends a SYN, or in SYN-RECEIVED a SYN-ACK. */
@@ -88,6 +90,12 @@ export function sendReset(t: Tcb, now: Instant): void {
 /** Probes a closed window: an empty segment with an old sequence number, which the peer must acknowledge. */
 export function sendWindowProbe(t: Tcb, now: Instant): void {
   t.counters.windowProbes++;
+  sendSegment(t, ACK, seqAdd(t.sndUna, -1), 0, 0, now);
+}
+
+/** Asks whether the peer is still there, in the same way. */
+export function sendKeepAliveProbe(t: Tcb, now: Instant): void {
+  t.counters.keepAliveProbes++;
   sendSegment(t, ACK, seqAdd(t.sndUna, -1), 0, 0, now);
 }
 
@@ -116,7 +124,7 @@ export function sendProbe(t: Tcb, now: Instant): boolean {
 /** Sends lost segments again in sequence order, as the congestion window allows. */
 function retransmitLost(t: Tcb, now: Instant): void {
   const queue = t.retransmitQueue;
-  for (let i = t.retransmitHint; i < queue.size; i++) {
+  for (let i = t.retransmitHint; i < queue.size && t.pendingBytes > 0; i++) {
     if ((queue.flags(i) & (LOST | RETRANSMITTED)) === LOST) {
       const inFlight = t.inFlightBytes;
       // The one that begins a recovery is exempt (RFC 5681 section 3.2, RFC 9937 section 6).
@@ -159,7 +167,10 @@ function retransmit(t: Tcb, i: number, kind: RetransmitKind, now: Instant): bool
   t.prr.out += bytes;
   t.retransmitCount++;
   if (t.retransmitAt === NEVER) t.retransmitAt = stamp;
-  t.undoRetransmits = Math.max(0, t.undoRetransmits) + 1;
+  if (t.undoActive) {
+    t.undoRetransmits = Math.max(0, t.undoRetransmits) + 1;
+    t.undoHigh = seqMax(t.undoHigh, end);
+  }
   const c = t.counters;
   c.bytesRetransmitted += length;
   if (kind === RetransmitKind.Fast) c.fastRetransmits++;
@@ -182,12 +193,22 @@ function isHeldBack(t: Tcb): boolean {
   return t.heldBack;
 }
 
+/**
+ * After a timeout: sends up to two new segments instead of what is lost, to find out whether that is (RFC 5682 section 3.1
+ * step 2 b). If there is nothing to send, or it may not be sent now, what is lost is.
+ */
+function sendForFrto(t: Tcb, now: Instant): void {
+  t.frtoNewData = false;
+  if (!t.finSent) sendNewData(t, now, 2);
+  if (!isFrtoProbing(t)) t.frto = false;
+}
+
 /** Sends new data and the FIN. */
 function sendData(t: Tcb, now: Instant): void {
   if (t.finSent) return;
   const before = t.sndNxt;
   sendNewData(t, now);
-  if (!t.cwndLimited && t.unsentBytes === 0) t.rate.onAppLimited(t);
+  if (!t.cwndLimited && t.unsentBytes < t.mss && t.inFlightBytes < t.cwnd) t.rate.onAppLimited(t);
   if (t.sndNxt === before && !t.cwndLimited) return;
   // RFC 7661: what a window of data used counts, not what is left of it when its acknowledgments come.
   if (!seqLt(t.sndUna, t.windowEnd) || t.inFlightBytes > t.maxInFlightBytes) {
@@ -196,7 +217,8 @@ function sendData(t: Tcb, now: Instant): void {
   }
 }
 
-function sendNewData(t: Tcb, now: Instant): void {
+/** Sends at most so many new segments as windows and pacing allow; to find something out, partial ones too. */
+function sendNewData(t: Tcb, now: Instant, most = Infinity): void {
   const idle = now - t.lastSentAt;
   if (!t.hasOutstanding && t.sendRing.length > 0 && idle > t.rtt.rto) {
     if (t.tcp.options.slowStartAfterIdle) t.congestion.onIdle(now, idle, t.rtt.rto);
@@ -204,24 +226,31 @@ function sendNewData(t: Tcb, now: Instant): void {
   if (now >= t.path.expiresAt) refreshPathMtu(t, now);
   t.cwndLimited = false;
   t.rwndLimited = false;
-  for (;;) {
+  for (let sent = 0; sent < most; sent++) {
     const unsent = seqDiff(t.sndEnd, t.sndNxt);
     if (unsent === 0 && !t.finQueued) return;
     if (isHeldBack(t) || isTooEarly(t, now)) return;
     const usable = usableWindow(t);
     const probe = t.path.isSearching ? probeLength(t, unsent, usable, now) : 0;
+    if (probe < 0) {
+      t.cwndLimited = true;
+      return;
+    }
     let length = Math.min(unsent, probe > 0 ? probe : t.mss);
     if (usable <= 0 || usable < length) {
       // RFC 9293 section 3.8.6.2.1: less than a segment only if it is half of what the peer ever offered.
       if (usable <= 0 || usable < t.sndWndMax >> 1) {
         t.rwndLimited = true;
-        if (!t.hasOutstanding && t.persistAt === NEVER) t.persistAt = now + t.rtt.rto;
+        if (!t.hasOutstanding && t.persistAt === NEVER) {
+          t.persistAt = now + t.rtt.rto;
+          t.stalledSince = now;
+        }
         return;
       }
       length = usable;
     }
     const fin = t.finQueued && length === unsent && usable > length;
-    if (length < t.mss && !fin && !t.noDelay && seqGt(t.sndSml, t.sndUna)) return; // Nagle, Minshall
+    if (length < t.mss && !fin && !t.noDelay && most === Infinity && seqGt(t.sndSml, t.sndUna)) return; // Nagle, Minshall
     if (length === 0 && !fin) return;
     const inFlight = t.inFlightBytes;
     if (inFlight > 0 && inFlight + length > t.cwnd) {
@@ -261,7 +290,10 @@ function sendNew(t: Tcb, length: number, last: boolean, fin: boolean, now: Insta
   }
   stampSegment(t, now);
   const stamp = t.departAt;
-  if (!t.hasOutstanding) t.rate.startFlight(stamp);
+  if (!t.hasOutstanding) {
+    t.rate.startFlight(stamp);
+    t.stalledSince = now;
+  }
   if (!t.retransmitQueue.push(seq, end, stamp, t.rate, t.inFlightBytes + seqDiff(end, seq))) {
     t.tcp.network.release(p);
     return false;
@@ -355,17 +387,7 @@ function sendSegment(
   p.flow = t.flow;
   t.counters.segmentsOut++;
   if (length > 0) onDataSent(t, length);
-  if ((flags & ACK) !== 0) {
-    if (t.quickAcksLeft > 0) {
-      if (length === 0) t.quickAcksLeft--;
-      // An answer: from now on acknowledgments can ride on data.
-      else if (now - t.lastDataInAt < tcp.options.delayedAck) t.quickAcksLeft = 0;
-    }
-    t.unackedSegmentsIn = 0;
-    t.ackNow = false;
-    t.delayedAckAt = NEVER;
-    t.lastAckSent = t.rcvNxt;
-  }
+  if ((flags & ACK) !== 0) onAckSent(t, length, now);
   const reason = tcp.network.output(p, ip, now);
   if (reason !== DropReason.None) tcp.network.drop(p, reason, now);
   tcp.refusal = reason;

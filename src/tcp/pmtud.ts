@@ -51,6 +51,12 @@ const PLATEAUS: readonly number[] = [32000, 17914, 8166, 4352, 2002, 1492, 1006,
 /** Timeouts in a row after which a black hole is suspected (R1 of RFC 9293 section 3.8.3; Linux's tcp_retries1). */
 const BLACK_HOLE_TIMEOUTS = 3;
 
+/** The same where segments of that size have arrived before: then the path is more likely to be lossy than to have changed. */
+const BLACK_HOLE_TIMEOUTS_PROVEN = 6;
+
+/** Lost probes of one size after which it counts as too large (RFC 8899 section 5.1.2: MAX_PROBES). */
+const MAX_PROBES = 3;
+
 /** Data bytes of a segment that nearly every path carries (RFC 4821 section 7.2), and the floor below it; as Linux. */
 const BASE_MSS = 1024;
 const FLOOR_MSS = 48;
@@ -58,8 +64,8 @@ const FLOOR_MSS = 48;
 /** The search ends when what is left is less than this. */
 const SEARCH_STEP = 8;
 
-/** Segments that the window must hold for a probe to be worth its risk (RFC 4821 section 7.4). */
-const PROBE_WINDOW_SEGMENTS = 11;
+/** Segments that follow a probe, so that its loss is found by acknowledgments (RFC 4821 section 7.4). */
+const PROBE_FOLLOWERS = 3;
 
 /** Path MTUs remembered by a host. */
 const CACHE_LIMIT = 1024;
@@ -76,6 +82,12 @@ export class PathMtu {
   low = 0;
   /** The largest that may. */
   high = 0;
+  /** Data bytes of the largest segment that has arrived since the MSS was last lowered. */
+  provenBytes = 0;
+  /** The size that is probed for at present, and how many probes of it were lost. */
+  targetBytes = 0;
+  /** Probes of that size that were lost. */
+  lostProbes = 0;
   /** Size of the packet of the probe in flight, or 0. */
   probeBytes = 0;
   /** Its sequence numbers. */
@@ -224,10 +236,11 @@ export function refreshPathMtu(t: Tcb, now: Instant): void {
 /** The retransmission timer ran out for data: after several times in a row a black hole is suspected. */
 export function suspectBlackHole(t: Tcb, now: Instant): void {
   const { path } = t;
-  if (t.tcp.options.mtuProbing === "off" || t.retries < BLACK_HOLE_TIMEOUTS) return;
   const queue = t.retransmitQueue;
-  // Only where what is not answered is larger than what goes through anyway.
   const size = queue.size === 0 ? 0 : seqDiff(queue.end(0), queue.seq(0));
+  const enough = size > path.provenBytes ? BLACK_HOLE_TIMEOUTS : BLACK_HOLE_TIMEOUTS_PROVEN;
+  if (t.tcp.options.mtuProbing === "off" || t.retries < enough) return;
+  // Only where what is not answered is larger than what goes through anyway.
   const least = t.remoteAddress.isV4 ? FLOOR_MSS : MIN_MTU_V6 - overhead(t);
   if (size <= least) return;
   const wanted = size > BASE_MSS ? BASE_MSS : size >> 1;
@@ -246,16 +259,20 @@ function startSearch(t: Tcb, low: number, high: number, now: Instant): void {
   path.low = low;
   path.high = Math.max(low, high);
   path.nextProbeAt = now;
+  path.provenBytes = 0;
+  // What was used before is tried first: if it was only loss, that is all there is to find out.
+  path.targetBytes = path.high;
+  path.lostProbes = 0;
 }
 
 /**
- * Data bytes of a probe that may be sent now with `unsent` bytes waiting and room for `usable`, or 0
- * (RFC 4821 section 7.4).
+ * Data bytes of a probe that may be sent now with `unsent` bytes waiting and room for `usable`; 0 if none may, −1 if
+ * one may as soon as the congestion window has room for it, for which it is worth to wait (RFC 4821 section 7.4).
  */
 export function probeLength(t: Tcb, unsent: number, usable: number, now: Instant): number {
   const { path } = t;
   if (!path.isSearching || path.probeBytes > 0 || now < path.nextProbeAt) return 0;
-  if (t.recovery !== RecoveryState.Open || t.congestion.cwnd < PROBE_WINDOW_SEGMENTS * t.mss) return 0;
+  if (t.recovery !== RecoveryState.Open) return 0;
   const most = Math.min(path.high, t.peerMss + overhead(t) - (t.timestampsOn ? TIMESTAMPS_BYTES : 0));
   if (most - path.low < SEARCH_STEP) {
     // Found: looked at again when a path may have changed.
@@ -263,10 +280,15 @@ export function probeLength(t: Tcb, unsent: number, usable: number, now: Instant
     path.high = Math.max(path.high, t.tcp.network.mtuTo(t.remoteAddress));
     return 0;
   }
-  const bytes = (path.low + most + 1) >> 1;
-  const length = bytes - overhead(t);
-  // Enough must follow for its loss to be found by acknowledgments.
-  return length <= t.mss || unsent < length + 4 * t.mss || usable < length + 4 * t.mss ? 0 : length;
+  if (path.targetBytes <= path.low || path.targetBytes > most) {
+    path.targetBytes = (path.low + most + 1) >> 1;
+    path.lostProbes = 0;
+  }
+  const length = path.targetBytes - overhead(t);
+  const needed = length + PROBE_FOLLOWERS * t.mss;
+  if (length <= t.mss || unsent < needed || usable < needed || needed > t.congestion.cwnd) return 0;
+  // A window that is full has room for the next segment, not for more: room must be waited for.
+  return t.inFlightBytes > 0 && t.inFlightBytes + length > t.congestion.cwnd ? -1 : length;
 }
 
 /** A probe with the data `[seq, end)` was sent. */
@@ -286,6 +308,7 @@ export function probeArrived(t: Tcb, now: Instant): void {
   if (path.probeBytes === 0 || !seqGe(t.sndUna, path.probeEnd)) return;
   path.low = path.probeBytes;
   path.mtu = Math.max(path.mtu, path.low);
+  path.targetBytes = 0;
   endProbe(t);
   setMss(t);
   t.note(now, `path MTU ${path.low}: a probe arrived`);
@@ -303,11 +326,15 @@ export function probeLost(t: Tcb, now: Instant): boolean {
   const i = queue.find(path.probeSeq);
   if (i >= queue.size || (queue.flags(i) & LOST) === 0) return false;
   const alone = t.pendingBytes === seqDiff(queue.end(i), queue.seq(i));
-  path.high = path.probeBytes - 1;
   path.nextProbeAt = now + t.rtt.srtt;
+  const { probeBytes } = path;
   endProbe(t);
   cutLarge(t);
-  t.note(now, `path MTU below ${path.high + 1}: a probe was lost`);
+  if (++path.lostProbes >= MAX_PROBES) {
+    path.high = probeBytes - 1;
+    path.targetBytes = 0;
+    t.note(now, `path MTU below ${probeBytes}: ${MAX_PROBES} probes were lost`);
+  }
   return alone;
 }
 
@@ -318,8 +345,6 @@ export function fitSegment(t: Tcb, i: number): void {
   if (length <= t.mss || (t.finSent && length === t.mss + 1 && queue.end(i) === t.sndNxt)) return;
   queue.split(t.mss);
   recount(t);
-  if (t.path.probeBytes > 0) {
-    t.path.high = t.path.probeBytes - 1;
-    endProbe(t);
-  }
+  // A probe is waited for no longer: it may have been too large, or the network is not well.
+  endProbe(t);
 }

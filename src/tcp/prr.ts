@@ -5,6 +5,8 @@
  * is down when the recovery has gone through a round trip. Below it the window grows back: by what is delivered, and in the
  * absence of new loss by a segment more. At least one segment leaves at once.
  *
+ * The RFC counts bytes and rounds up; data leaves in segments, so it is whole segments that are rounded up to here.
+ *
  * @module
  */
 
@@ -33,16 +35,21 @@ export class Prr {
   update(t: Tcb, deliveredBytes: number, safe: boolean): void {
     const inFlight = t.inFlightBytes;
     const { ssthresh } = t.congestion;
-    this.delivered += deliveredBytes;
+    const { mss } = t;
+    // RFC 9937 section 6: without SACK duplicates are believed up to what was in flight, whoever makes them up.
+    const delivered = t.sackOn
+      ? deliveredBytes
+      : Math.max(0, Math.min(deliveredBytes, this.recoverFs - this.delivered));
+    this.delivered += delivered;
     let sndcnt: number;
     if (inFlight > ssthresh) {
-      sndcnt = Math.ceil(this.delivered * ssthresh / this.recoverFs) - this.out;
+      sndcnt = Math.ceil(this.delivered * ssthresh / this.recoverFs / mss) * mss - this.out;
     } else {
-      sndcnt = Math.max(this.delivered - this.out, deliveredBytes);
-      if (safe) sndcnt += t.mss;
+      sndcnt = Math.max(this.delivered - this.out, delivered);
+      if (safe) sndcnt += mss;
       sndcnt = Math.min(ssthresh - inFlight, sndcnt);
     }
-    if (this.out === 0) sndcnt = Math.max(sndcnt, t.mss);
+    if (this.out === 0) sndcnt = Math.max(sndcnt, mss);
     this.cwnd = inFlight + Math.max(0, sndcnt);
   }
 }

@@ -4,15 +4,18 @@
  * A segment is lost if one that departed later has been delivered and a reordering window has gone by since. So a lost
  * retransmission is found like a lost first copy, and neither the last segments of a flight nor small flights need three
  * duplicates. The window is nothing while no reordering has been seen and something is missing for sure; it grows with each
- * round in which duplicates are reported (RFC 2883), and shrinks back after sixteen recoveries without.
+ * round in which duplicates are reported (RFC 2883), and shrinks back after sixteen recoveries without. A recovery that
+ * turned out not to have been needed is a sign of reordering too: the late segment itself was sent again, so that its
+ * arrival says nothing.
  *
- * Times are departure stamps. What is missing but not overdue is looked at again when the reordering timer runs out.
+ * Times are departure stamps. What is missing but not overdue is looked at again when the reordering timer runs out. How
+ * many such segments an acknowledgment looks at is bounded.
  *
  * @module
  */
 
 import { type Duration, type Instant, NEVER } from "../base/time.ts";
-import { seqDiff, seqLt, seqMax } from "../wire/seq.ts";
+import { seqDiff, seqGe, seqLt, seqMax } from "../wire/seq.ts";
 import type { AckFacts } from "./ack_facts.ts";
 import { EVER_RETRANSMITTED } from "./retransmit_queue.ts";
 import { markLost } from "./scoreboard.ts";
@@ -28,6 +31,9 @@ const MULT_LIMIT = 255;
 
 /** The most that reordering is said to be; as Linux. */
 const REORDERING_LIMIT = 300;
+
+/** Segments that are missing but not overdue which one acknowledgment looks at to set the reordering timer exactly. */
+const EARLY_LIMIT = 64;
 
 /** Recoveries without a reported duplicate after which the window is small again (RFC 8985 section 6.2 step 4). */
 const PERSIST = 16;
@@ -52,28 +58,29 @@ export class Rack {
   reoWndPersist: number = PERSIST;
   /** A segment that departed later than any before was delivered: something may be overdue. */
   advanced = false;
-  #dsackSeen = false;
-  #dsackRoundEnd = 0;
+  /** The window has grown in this round, up to `dsackRoundEnd`. */
+  isDsackRound = false;
+  /** SND.NXT when it did (RACK.dsack_round). */
+  dsackRoundEnd = 0;
 
   /** Begins with nothing delivered. */
   start(iss: number): void {
     this.fack = iss;
-    this.#dsackRoundEnd = iss;
   }
 
-  /** A duplicate was reported. */
-  onDsack(): void {
-    this.#dsackSeen = true;
+  /** The acknowledgment at hand was taken: a round in which duplicates were reported may be over. */
+  endRound(sndUna: number): void {
+    if (this.isDsackRound && seqGe(sndUna, this.dsackRoundEnd)) this.isDsackRound = false;
   }
 
-  /** RFC 8985 section 6.2 step 4: at most once a round trip a report makes the window larger. */
-  adapt(t: Tcb): void {
-    if (!this.#dsackSeen || seqLt(t.sndUna, this.#dsackRoundEnd)) return;
-    this.#dsackSeen = false;
-    if (!this.reorderingSeen) return;
+  /** A duplicate was reported: RFC 8985 section 6.2 step 4: once a round trip that makes the window larger. */
+  onDsack(t: Tcb): void {
+    this.endRound(t.sndUna);
+    if (this.isDsackRound) return;
+    this.isDsackRound = true;
+    this.dsackRoundEnd = t.sndNxt;
     this.reoWndMult = Math.min(MULT_LIMIT, this.reoWndMult + 1);
     this.reoWndPersist = PERSIST;
-    this.#dsackRoundEnd = t.sndNxt;
   }
 
   /** A recovery is over. */
@@ -117,7 +124,7 @@ export function rackDelivered(
 }
 
 /** The reordering window (RFC 8985 section 6.2 step 4). */
-function reorderingWindow(t: Tcb): Duration {
+export function reorderingWindow(t: Tcb): Duration {
   const rack = t.rack;
   if (!rack.reorderingSeen && (t.recovery >= RecoveryState.Recovery || t.sackedSegments >= DUP_THRESH)) return 0;
   const { minRtt, srtt } = t.rtt;
@@ -136,22 +143,26 @@ export function rackRemaining(t: Tcb, i: number, window: Duration, now: Instant)
  */
 export function rackDetectLoss(t: Tcb, now: Instant): boolean {
   const rack = t.rack;
-  rack.adapt(t);
   t.reorderAt = NEVER;
   if (rack.xmitAt < 0) return false;
   const queue = t.retransmitQueue;
   const window = reorderingWindow(t);
   let found = false;
   let longest = 0;
-  for (let i = queue.earliest(); i >= 0;) {
-    if (queue.order(i) >= rack.order) break;
+  let early = 0;
+  for (let i = queue.earliest(); i >= 0 && queue.order(i) < rack.order;) {
     const following = queue.departedAfter(i);
     const remaining = rackRemaining(t, i, window, now);
     if (remaining <= 0) {
       markLost(t, i, now);
       found = true;
-    } else if (remaining > longest) {
+    } else {
+      // Stamps do not go back: none of those that follow is overdue, and the last of them is the last to be.
       longest = remaining;
+      if (++early === EARLY_LIMIT) {
+        longest = Math.max(longest, rack.xmitAt + rack.rtt + window - now);
+        break;
+      }
     }
     i = following;
   }

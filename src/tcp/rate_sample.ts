@@ -9,7 +9,7 @@
  * @module
  */
 
-import { type Instant, SECOND } from "../base/time.ts";
+import { type Duration, type Instant, SECOND } from "../base/time.ts";
 import type { AckSample } from "./congestion/control.ts";
 import type { Tcb } from "./tcb.ts";
 
@@ -31,10 +31,11 @@ export class RateSampler {
   isAppLimited = false;
   /** Bytes that the acknowledgment at hand delivers. */
   newlyDeliveredBytes = 0;
-  // The newest segment of the acknowledgment at hand.
+  // The newest segment of the acknowledgment at hand; an order of 0 for none.
+  #order = 0;
   #priorBytes = -1;
   #priorAt: Instant = 0;
-  #sendElapsed = 0;
+  #sendElapsed: Duration = 0;
   #wasAppLimited = false;
   #txInFlightBytes = 0;
   #priorLostBytes = 0;
@@ -50,15 +51,17 @@ export class RateSampler {
     this.deliveredBytes += bytes;
     this.newlyDeliveredBytes += bytes;
     const queue = t.retransmitQueue;
-    const prior = queue.deliveredBytes(i);
-    if (prior < this.#priorBytes) return;
-    this.#priorBytes = prior;
+    // Of all that arrived the segment sent last tells most (IsNewestPacket of the draft).
+    const order = queue.order(i);
+    if (order <= this.#order) return;
+    this.#order = order;
+    this.#priorBytes = queue.deliveredBytes(i);
     this.#priorAt = queue.deliveredAt(i);
     this.#sendElapsed = queue.departAt(i) - queue.firstSentAt(i);
     this.#wasAppLimited = queue.isAppLimited(i);
     this.#txInFlightBytes = queue.inFlightBytes(i);
     this.#priorLostBytes = queue.totalLostBytes(i);
-    this.firstSentAt = queue.departAt(i);
+    if (queue.departAt(i) > this.firstSentAt) this.firstSentAt = queue.departAt(i);
   }
 
   /** All of an acknowledgment was seen: takes the sample, and tells it to the congestion control by `sample`. */
@@ -75,9 +78,10 @@ export class RateSampler {
     if (this.appLimitedUntilBytes !== 0 && this.deliveredBytes > this.appLimitedUntilBytes) {
       this.appLimitedUntilBytes = 0;
     }
-    if (this.#priorBytes < 0) return;
+    if (this.#order === 0) return;
     const delivered = this.deliveredBytes - this.#priorBytes;
     const interval = Math.max(this.#sendElapsed, now - this.#priorAt);
+    this.#order = 0;
     this.#priorBytes = -1;
     this.deliveredAt = now;
     if (interval < t.rtt.minRtt || interval <= 0) return;

@@ -20,31 +20,31 @@
  * @module
  */
 
-import { type Instant, MILLISECOND, NEVER } from "../base/time.ts";
+import { type Instant, NEVER } from "../base/time.ts";
 import { seqAdd, seqDiff, seqGe, seqGt, seqLt } from "../wire/seq.ts";
 import type { AckFacts } from "./ack_facts.ts";
 import { CongestionSignal } from "./congestion/control.ts";
 import { retransmitHead, RetransmitKind } from "./output.ts";
 import { updatePacingRate } from "./pacing.ts";
 import { probeLost } from "./pmtud.ts";
-import { DUP_THRESH, rackDetectLoss, rackRemaining } from "./rack.ts";
+import { DUP_THRESH, rackDetectLoss, rackRemaining, reorderingWindow } from "./rack.ts";
 import { LOST, RETRANSMITTED, SACKED } from "./retransmit_queue.ts";
 import { forgetSacks, markLost } from "./scoreboard.ts";
 import { RecoveryState } from "./state.ts";
 import type { Tcb } from "./tcb.ts";
-import { isOriginalAcked, mayUndo, startUndo, undoReduction } from "./undo.ts";
-
-/** How soon a receiver that dropped what it had acknowledged selectively is treated as after a timeout; as Linux. */
-const RENEGING_DELAY_MIN = 10 * MILLISECOND;
+import { expireUndo, isOriginalAcked, limitUndo, mayUndo, startUndo, undoReduction } from "./undo.ts";
 
 /**
  * Tells the congestion control. FlightSize does not count what limited transmit has sent beyond the congestion window
- * (RFC 5681 section 3.2 step 2).
+ * (RFC 5681 section 3.2 step 2), and is that of before the acknowledgment that tells of congestion: with one that covers
+ * much the flight would seem small.
+ *
+ * @param una SND.UNA before it
  */
-export function signalCongestion(t: Tcb, signal: CongestionSignal, now: Instant): void {
+export function signalCongestion(t: Tcb, signal: CongestionSignal, una: number, now: Instant): void {
   const sample = t.tcp.sample;
   sample.now = now;
-  sample.priorInFlightBytes = Math.min(seqDiff(t.sndNxt, t.sndUna), t.congestion.cwnd);
+  sample.priorInFlightBytes = Math.min(seqDiff(t.sndNxt, una), t.congestion.cwnd);
   sample.inFlightBytes = t.inFlightBytes;
   sample.sndUna = t.sndUna;
   sample.sndNxt = t.sndNxt;
@@ -60,12 +60,18 @@ export function signalCongestion(t: Tcb, signal: CongestionSignal, now: Instant)
 
 /** One acknowledgment: SND.UNA and the scoreboard have been brought up to date. */
 export function recoveryInput(t: Tcb, f: AckFacts): void {
-  const now = f.now;
   if (f.hasEce) t.undoActive = false; // RFC 3168 section 6.1.2: the reduction was called for
-  if (f.isReneged) {
-    t.rtoAt = Math.min(t.rtoAt, now + Math.max(t.rtt.srtt / 16, RENEGING_DELAY_MIN));
-    return;
-  }
+  // Of a receiver that drops what it had nothing more is believed; the timer runs out soon (ack.ts).
+  if (!f.isReneged) changeState(t, f);
+  if (f.hasEce) t.undoActive = false; // of an episode that it began
+  if (t.recovery > RecoveryState.Disorder) return;
+  expireUndo(t);
+  // Kept within reach, so that the comparison means something however much is sent without loss.
+  if (seqLt(t.recover, t.sndUna)) t.recover = seqAdd(t.sndUna, -1);
+}
+
+function changeState(t: Tcb, f: AckFacts): void {
+  const now = f.now;
   if (seqGe(t.sndUna, t.recover)) {
     if (t.recovery === RecoveryState.Cwr) {
       // Held until something sent after the reduction is acknowledged.
@@ -92,13 +98,13 @@ export function recoveryInput(t: Tcb, f: AckFacts): void {
       if (t.recovery !== RecoveryState.Cwr) undoByDsack(t, now);
       identifyLoss(t, f);
       if (t.pendingBytes > 0 && !probeLost(t, now)) enterRecovery(t, f);
-      else if (f.hasEce && t.recovery < RecoveryState.Cwr) enterCwr(t, now, "the peer echoes congestion");
-      else if (t.recovery !== RecoveryState.Cwr) {
+      else if (f.hasEce && t.recovery < RecoveryState.Cwr && seqGt(t.sndUna, t.recover)) {
+        // RFC 3168 section 6.1.2: once a window of data, whatever the last reduction was for.
+        enterCwr(t, f);
+      } else if (t.recovery !== RecoveryState.Cwr) {
         t.recovery = isOrderly(t) ? RecoveryState.Open : RecoveryState.Disorder;
       }
   }
-  // Kept within reach, so that the comparison means something however much is sent without loss.
-  if (t.recovery <= RecoveryState.Disorder && seqLt(t.recover, t.sndUna)) t.recover = seqAdd(t.sndUna, -1);
 }
 
 /** Nothing is missing, and no retransmission is being watched. */
@@ -143,18 +149,18 @@ function inLoss(t: Tcb, f: AckFacts): void {
   const recovered = seqGe(t.sndUna, t.recover);
   if (advanced && mayUndo(t)) return undoTimeout(t, now, "the timeout was spurious: a late original was acknowledged");
   if (t.frto) {
-    // RFC 5682 section 3.1 step 3 b
-    if (f.hasOriginal) return undoTimeout(t, now, "the timeout was spurious: F-RTO");
-    if (seqGt(t.sndNxt, t.recover)) {
-      if (f.hasNewSack || f.isDuplicate) t.frto = false; // step 3 a: the loss is real
+    if (isFrtoProbing(t)) {
+      // RFC 5682 section 3.1 step 3 b: what was sent before the timeout, and not since, arrives.
+      if (f.hasOriginal) return undoTimeout(t, now, "the timeout was spurious: F-RTO");
+      // Step 3 a: the new data arrives and the old does not.
+      if (advanced || f.hasNewSack || f.isDuplicate) t.frto = false;
     } else if (advanced && !recovered) {
-      // Step 2 b: new data instead of retransmissions, if there is any that may be sent.
+      // Step 2 b: new data instead of retransmissions. Without any that may be sent nothing can be found out.
       t.recover = t.sndNxt;
-      if (t.unsentBytes > 0 && t.sndWnd > seqDiff(t.sndNxt, t.sndUna)) {
-        t.frtoNewData = true;
-        return;
-      }
-      t.frto = false;
+      t.frtoNewData = true;
+      return;
+    } else if (advanced || (!t.sackOn && f.isDuplicate)) {
+      t.frto = false; // step 2 a
     }
   }
   if (recovered) {
@@ -167,6 +173,11 @@ function inLoss(t: Tcb, f: AckFacts): void {
     if (advanced || seqGt(t.sndNxt, t.recover)) countDuplicates(t, f);
   }
   identifyLoss(t, f);
+}
+
+/** F-RTO has sent new data and waits for what it brings (RFC 5682 section 3.1 step 3). */
+export function isFrtoProbing(t: Tcb): boolean {
+  return t.frto && seqGt(t.sndNxt, t.recover);
 }
 
 function undoTimeout(t: Tcb, now: Instant, why: string): void {
@@ -209,9 +220,9 @@ function identifyLoss(t: Tcb, f: AckFacts): void {
 /** Loss was found: fast recovery begins. */
 function enterRecovery(t: Tcb, f: AckFacts): void {
   if (t.tcp.options.fastRetransmit === "whole-buffer") markAllLost(t, f.now);
-  // RFC 9937 section 6: outstanding before this acknowledgment, without what was selectively acknowledged before it.
-  const recoverFs = seqDiff(t.sndNxt, f.priorUna) - f.priorSackedBytes;
-  beginReduction(t, CongestionSignal.Loss, recoverFs, f.now);
+  // Loss after an ECN signal in the same window of data is answered already (RFC 3168 section 6.1.2).
+  if (t.recovery === RecoveryState.Cwr && !t.congestion.ownsRecovery) beginEpisode(t);
+  else beginReduction(t, CongestionSignal.Loss, f);
   t.recovery = RecoveryState.Recovery;
   t.counters.recoveries++;
   t.retransmitForced = true;
@@ -225,29 +236,36 @@ function markAllLost(t: Tcb, now: Instant): void {
 }
 
 /** The window goes down once, without retransmissions (RFC 3168 section 6.1.2). */
-export function enterCwr(t: Tcb, now: Instant, why: string): void {
-  beginReduction(t, CongestionSignal.Ecn, t.inFlightBytes, now);
+function enterCwr(t: Tcb, f: AckFacts): void {
+  beginReduction(t, CongestionSignal.Ecn, f);
   t.undoActive = false;
   t.recovery = RecoveryState.Cwr;
-  t.note(now, why);
+  t.note(f.now, "the peer echoes congestion");
 }
 
 /** A tail-loss probe repaired a loss: the window goes down at once (RFC 8985 section 7.4.2). */
-export function reduceOnce(t: Tcb, now: Instant, why: string): void {
-  signalCongestion(t, CongestionSignal.Loss, now);
+export function reduceOnce(t: Tcb, f: AckFacts, why: string): void {
+  signalCongestion(t, CongestionSignal.Loss, f.priorUna, f.now);
+  t.congestion.onRecovered(t.tcp.sample);
+  t.recover = t.sndNxt;
   t.undoActive = false;
   t.ecnSendCwr = t.ecnOn;
   updatePacingRate(t);
-  t.note(now, why);
+  t.note(f.now, why);
 }
 
-function beginReduction(t: Tcb, signal: CongestionSignal, recoverFs: number, now: Instant): void {
-  startUndo(t);
+function beginEpisode(t: Tcb): void {
   t.recover = t.sndNxt;
   t.tlpActive = false;
   t.probeAt = NEVER;
-  signalCongestion(t, signal, now);
-  t.prr.start(recoverFs);
+}
+
+function beginReduction(t: Tcb, signal: CongestionSignal, f: AckFacts): void {
+  startUndo(t);
+  beginEpisode(t);
+  signalCongestion(t, signal, f.priorUna, f.now);
+  // RFC 9937 section 6: outstanding before this acknowledgment, without what was selectively acknowledged before it.
+  t.prr.start(seqDiff(t.sndNxt, f.priorUna) - f.priorSackedBytes);
   t.ecnSendCwr = t.ecnOn;
   updatePacingRate(t);
 }
@@ -258,6 +276,7 @@ function endEpisode(t: Tcb, now: Instant, why: string): void {
   t.frto = false;
   t.frtoNewData = false;
   t.retransmitForced = false;
+  limitUndo(t);
   if (was >= RecoveryState.Recovery) {
     t.rack.onRecovered();
     const sample = t.tcp.sample;
@@ -282,7 +301,7 @@ export function onReorderTimeout(t: Tcb, now: Instant): void {
   if (probeLost(t, now)) return;
   const starts = t.recovery < RecoveryState.Recovery;
   if (starts) enterRecovery(t, f);
-  if (t.recovery === RecoveryState.Recovery) t.prr.update(t, starts ? t.mss : 0, false);
+  if (starts && !t.congestion.ownsRecovery) t.prr.update(t, 0, false);
   if (t.congestion.ownsRecovery) {
     const sample = t.tcp.sample;
     sample.now = now;
@@ -295,6 +314,7 @@ export function onReorderTimeout(t: Tcb, now: Instant): void {
     sample.inFlightBytes = t.inFlightBytes;
     sample.totalLostBytes = t.rate.totalLostBytes;
     sample.isInRecovery = true;
+    sample.hasEce = false;
     t.congestion.onAck(sample);
   }
   t.tcp.makeReady(t);
@@ -311,10 +331,11 @@ export function onRetransmissionTimeout(t: Tcb, now: Instant): void {
   const reneged = (queue.flags(0) & SACKED) !== 0;
   if (reneged) forgetSacks(t);
   t.dupAcks = 0;
+  const window = reorderingWindow(t);
   for (let i = 0; i < queue.size; i++) {
     const inFlight = (queue.flags(i) & (LOST | RETRANSMITTED)) !== LOST;
-    // RFC 8985 section 6.3: what was sent less than a round trip ago may well arrive.
-    if (i > 0 && t.sackOn && !reneged && inFlight && rackRemaining(t, i, 0, now) > 0) continue;
+    // RFC 8985 section 6.3: what was sent less than a round trip and the reordering window ago may well arrive.
+    if (i > 0 && t.sackOn && !reneged && inFlight && rackRemaining(t, i, window, now) > 0) continue;
     markLost(t, i, now);
   }
   markLost(t, 0, now);
@@ -328,7 +349,7 @@ export function onRetransmissionTimeout(t: Tcb, now: Instant): void {
   t.frtoNewData = false;
   t.retransmitForced = false;
   t.ecnSendCwr = t.ecnOn;
-  signalCongestion(t, again ? CongestionSignal.TimeoutAgain : CongestionSignal.Timeout, now);
+  signalCongestion(t, again ? CongestionSignal.TimeoutAgain : CongestionSignal.Timeout, t.sndUna, now);
   t.counters.timeouts++;
   t.rtt.timedOut();
   updatePacingRate(t);

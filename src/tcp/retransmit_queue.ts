@@ -9,7 +9,11 @@
  * The segments of which a copy is in flight also form a list in the order in which they departed, as RACK asks for: what is
  * lost or selectively acknowledged is not in it. So finding what is overdue looks at no segment twice.
  *
- * Always holds: records do not overlap and are in sequence order without gaps, from SND.UNA to SND.NXT.
+ * A segment that was selectively acknowledged remembers how far the run of such segments goes that it lies in, as far as
+ * that was known when it was last passed. So a block of any length costs its new segments, whatever the peer sent before.
+ *
+ * Always holds: records do not overlap and are in sequence order without gaps, from SND.UNA to SND.NXT; all before the end
+ * that a selectively acknowledged segment remembers is selectively acknowledged too.
  *
  * @module
  */
@@ -28,7 +32,7 @@ export const SACKED = 8;
 /** The application limited the sender when the segment was sent. */
 export const APP_LIMITED = 16;
 
-const STRIDE = 12;
+const STRIDE = 13;
 const SEQ = 0;
 const END = 1;
 const DEPART_AT = 2;
@@ -39,8 +43,9 @@ const FIRST_SENT_AT = 6;
 const IN_FLIGHT = 7;
 const TOTAL_LOST = 8;
 const ORDER = 9;
-const EARLIER = 10;
-const LATER = 11;
+const RUN_END = 10;
+const EARLIER = 11;
+const LATER = 12;
 const FIRST_CAPACITY = 32;
 
 /** The most segments in flight of one connection. */
@@ -181,28 +186,49 @@ export class RetransmitQueue {
   }
 
   /**
-   * Puts segment `i`, of which a copy is in flight after all, into the list of departures by its stamp.
-   *
-   * @param near a segment in the list that may stand just before it, or −1
+   * Makes the list of departures anew, after segments that were not in flight turned out to be.
    */
-  relink(i: number, near = -1): void {
-    const slot = (this.#head + i) & this.#mask;
-    this.#unlink(slot);
-    const cells = this.#cells!;
-    const departAt = cells[slot * STRIDE + DEPART_AT]!;
-    let before = -1;
-    if (near >= 0 && this.departAt(near) <= departAt) before = (this.#head + near) & this.#mask;
-    let after = before < 0 ? this.#earliest : cells[before * STRIDE + LATER]!;
-    while (after >= 0 && cells[after * STRIDE + DEPART_AT]! <= departAt) {
-      before = after;
-      after = cells[after * STRIDE + LATER]!;
+  relink(): void {
+    this.#earliest = this.#latest = -1;
+    const cells = this.#cells;
+    if (cells === null) return;
+    const slots: number[] = [];
+    for (let i = 0; i < this.#size; i++) {
+      const flags = this.flags(i);
+      if ((flags & SACKED) === 0 && (flags & (LOST | RETRANSMITTED)) !== LOST) {
+        slots.push((this.#head + i) & this.#mask);
+      }
+      cells[this.#at(i) + EARLIER] = cells[this.#at(i) + LATER] = -1;
     }
-    cells[slot * STRIDE + EARLIER] = before;
-    cells[slot * STRIDE + LATER] = after;
-    if (before < 0) this.#earliest = slot;
-    else cells[before * STRIDE + LATER] = slot;
-    if (after < 0) this.#latest = slot;
-    else cells[after * STRIDE + EARLIER] = slot;
+    slots.sort((a, b) => cells[a * STRIDE + ORDER]! - cells[b * STRIDE + ORDER]!);
+    for (const slot of slots) this.#append(slot);
+  }
+
+  /**
+   * Marks segment `i` selectively acknowledged, and with it all up to `runEnd`: no copy of it is in flight any more.
+   */
+  setSacked(i: number, runEnd: number): void {
+    this.#cells![this.#at(i) + RUN_END] = runEnd;
+    this.setFlags(i, (this.flags(i) | SACKED) & ~(LOST | RETRANSMITTED));
+  }
+
+  /** Index after the run of selectively acknowledged segments in which segment `i` lies. */
+  afterSacked(i: number): number {
+    let next = i;
+    let hops = 0;
+    while (next < this.#size && (this.flags(next) & SACKED) !== 0) {
+      next = this.find(this.#cells![this.#at(next) + RUN_END]! | 0);
+      hops++;
+    }
+    if (hops < 2) return next;
+    // All that was passed knows from now on.
+    const end = this.end(next - 1);
+    for (let k = i; k < next;) {
+      const at = this.#at(k) + RUN_END;
+      k = this.find(this.#cells![at]! | 0);
+      this.#cells![at] = end;
+    }
+    return next;
   }
 
   /** Index of the segment that holds `seq`: the first whose end lies beyond it; `size` if there is none. */
@@ -286,8 +312,14 @@ export class RetransmitQueue {
     cells[at + ORDER] = ++this.#sentCount;
     const flags = cells[at + FLAGS]! & ~APP_LIMITED;
     cells[at + FLAGS] = rate.appLimitedUntilBytes !== 0 ? flags | APP_LIMITED : flags;
-    cells[at + EARLIER] = this.#latest;
-    cells[at + LATER] = -1;
+    this.#append(slot);
+  }
+
+  /** Puts a slot that is not in the list of departures at its end. */
+  #append(slot: number): void {
+    const cells = this.#cells!;
+    cells[slot * STRIDE + EARLIER] = this.#latest;
+    cells[slot * STRIDE + LATER] = -1;
     if (this.#latest < 0) this.#earliest = slot;
     else cells[this.#latest * STRIDE + LATER] = slot;
     this.#latest = slot;

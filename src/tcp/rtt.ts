@@ -153,12 +153,13 @@ export class RttEstimator {
    *
    * @param sndUna what is acknowledged, and
    * @param sndNxt what was sent: once everything sent when a round trip began is acknowledged the next begins
+   * @param mayBeDelayed the peer may have held the acknowledgment back: it does not make the minimum larger
    */
-  sample(rtt: Duration, now: Instant, sndUna: number, sndNxt: number): boolean {
+  sample(rtt: Duration, now: Instant, sndUna: number, sndNxt: number, mayBeDelayed = false): boolean {
     const { minRto, maxRto, rtoModel, fixedRto } = this.#settings;
     if (!(rtt >= 0) || rtt > maxRto * 4) return false;
     this.latest = rtt;
-    this.noteMin(rtt, now);
+    if (!mayBeDelayed || rtt < this.#min.value) this.noteMin(rtt, now);
     this.backoff = 0;
     const first = this.srtt === 0;
     const error = rtt - this.srtt;
@@ -199,6 +200,11 @@ export class RttEstimator {
   /** Takes a round-trip time that counts for the minimum only. */
   noteMin(rtt: Duration, now: Instant): void {
     if (rtt >= 0) this.#min.add(rtt, now);
+  }
+
+  /** What was sent last was answered, although nobody can say after how long: the timeout is not doubled any more. */
+  answered(): void {
+    this.backoff = 0;
   }
 
   /** The timer ran out: double the timeout (RFC 6298 section 5.5). */

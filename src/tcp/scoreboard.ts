@@ -7,52 +7,43 @@
  * ```
  *
  * SACK blocks are believed only within SND.UNA … SND.NXT. A block that reports a duplicate (RFC 2883) says nothing about
- * the scoreboard, but tells recovery that a retransmission was not needed. Blocks that an earlier acknowledgment held
- * already are passed over, so that a long block costs its segments once.
+ * the scoreboard, but tells recovery that a retransmission was not needed. What earlier acknowledgments held already is
+ * passed over, so that a block costs its segments once, in whatever order blocks come.
  *
  * Without SACK each duplicate acknowledgment counts as a segment that has arrived (RFC 6582).
  *
- * Always holds: `sackedBytes`, `lostBytes`, `retransmittedBytes` and `pendingBytes` (lost and not sent again) are the sums over the records with those flags; no
- * record is both selectively acknowledged and lost.
+ * Always holds: `sackedBytes`, `lostBytes`, `retransmittedBytes` and `pendingBytes` (lost and not sent again) are the sums
+ * over the records with those flags; no record is both selectively acknowledged and lost.
  *
  * @module
  */
 
 import type { Instant } from "../base/time.ts";
-import { seqDiff, seqGe, seqGt, seqLe, seqLt, seqMax } from "../wire/seq.ts";
+import { seqDiff, seqGe, seqGt, seqLe, seqLt } from "../wire/seq.ts";
 import type { AckFacts } from "./ack_facts.ts";
 import { rackDelivered } from "./rack.ts";
 import { EVER_RETRANSMITTED, LOST, RETRANSMITTED, SACKED } from "./retransmit_queue.ts";
 import type { Tcb } from "./tcb.ts";
 
-/** SACK blocks of the acknowledgment before: left and right edges in turn. */
-export class SackCache {
-  /** Edges. */
-  readonly edges: Int32Array<ArrayBuffer> = new Int32Array(8);
-  /** Blocks. */
-  count = 0;
-}
+/** How far back a duplicate may be reported: the largest window (RFC 7323 section 2.3). */
+const DSACK_REACH = 2 ** 30;
 
 /** Takes the SACK blocks of the segment in `tcp.segment`. What it acknowledges cumulatively has been taken already. */
 export function sackInput(t: Tcb, f: AckFacts): void {
   const s = t.tcp.segment;
   const edges = s.sackEdges;
-  const cache = t.sackCache ??= new SackCache();
   let first = 0;
   if (isDsack(t, s.sackCount, edges)) {
-    f.hasDsack = true;
     onDsack(t, f, edges[0]!, edges[1]!);
     first = 1;
   }
   for (let b = first; b < s.sackCount; b++) {
     const left = edges[2 * b]!;
     const right = edges[2 * b + 1]!;
-    if (!seqLt(left, right) || !seqGt(right, t.sndUna) || seqGt(right, t.sndNxt)) continue;
-    // A left edge before SND.UNA: reordered acknowledgments; the rest counts.
-    markRange(t, f, seqMax(left, t.sndUna), right);
+    // What begins at SND.UNA or before it would have been acknowledged cumulatively.
+    if (!seqLt(left, right) || !seqGt(left, t.sndUna) || seqGt(right, t.sndNxt)) continue;
+    markRange(t, f, left, right);
   }
-  cache.count = s.sackCount - first;
-  for (let k = 0; k < 2 * cache.count; k++) cache.edges[k] = edges[2 * first + k]!;
 }
 
 /** RFC 2883 section 4: a first block at or below the cumulative acknowledgment, or within the second block. */
@@ -64,16 +55,22 @@ function isDsack(t: Tcb, count: number, edges: Int32Array): boolean {
 }
 
 function onDsack(t: Tcb, f: AckFacts, left: number, right: number): void {
-  if (!seqLt(left, right) || seqGt(right, t.sndNxt)) return;
+  if (!seqLt(left, right) || seqGt(right, t.sndNxt) || seqDiff(t.sndNxt, left) > DSACK_REACH) return;
+  f.hasDsack = true;
+  const segments = Math.ceil(seqDiff(right, left) / t.mss);
+  const dataEnd = t.finSent ? t.sndFin : t.tlpSeq;
+  if (t.tlpActive && t.tlpIsRetransmission && (right === t.tlpSeq || right === dataEnd)) f.isProbeDsacked = true;
   // More than was ever sent again cannot have arrived twice because of us: the network duplicated it.
   if (t.dsackSegments >= t.retransmitCount) return;
-  const segments = Math.ceil(seqDiff(right, left) / t.mss);
   t.dsackSegments += segments;
-  if (!t.tlpActive || t.tlpSeq !== right) t.rack.onDsack();
+  // What a probe sent again was not believed lost: no sign of reordering.
+  if (!f.isProbeDsacked) t.rack.onDsack(t);
   // A retransmission of this episode was not needed (RFC 3708).
-  if (t.undoRetransmits > 0 && seqGt(right, t.undoMarker) && seqLe(right, f.priorUna)) {
-    t.undoRetransmits = Math.max(0, t.undoRetransmits - segments);
-  }
+  if (t.undoRetransmits <= 0 || !seqGt(right, t.undoMarker) || seqGt(right, t.undoHigh)) return;
+  const queue = t.retransmitQueue;
+  const i = seqGt(right, t.sndUna) ? queue.find(left) : queue.size;
+  if (i < queue.size && (queue.flags(i) & EVER_RETRANSMITTED) === 0) return;
+  t.undoRetransmits = Math.max(0, t.undoRetransmits - segments);
 }
 
 /** Marks the segments that lie within `[left, right)`. */
@@ -81,34 +78,22 @@ function markRange(t: Tcb, f: AckFacts, left: number, right: number): void {
   const queue = t.retransmitQueue;
   let i = queue.find(left);
   if (i < queue.size && seqLt(queue.seq(i), left)) i++;
-  while (i < queue.size && seqLe(queue.end(i), right)) {
-    if ((queue.flags(i) & SACKED) === 0) {
-      markSacked(t, f, i);
-      i++;
-    } else {
-      i = Math.max(i + 1, queue.find(knownEnd(t, queue.seq(i))));
-    }
+  const after = queue.find(right);
+  const runEnd = after > 0 ? queue.end(after - 1) : right;
+  while (i < after) {
+    if ((queue.flags(i) & SACKED) !== 0) i = queue.afterSacked(i);
+    else markSacked(t, f, i++, runEnd);
   }
 }
 
-/** The right edge of the block of the acknowledgment before that holds `seq`, or `seq` itself. */
-function knownEnd(t: Tcb, seq: number): number {
-  const cache = t.sackCache!;
-  for (let k = 0; k < cache.count; k++) {
-    if (seqLe(cache.edges[2 * k]!, seq) && seqLt(seq, cache.edges[2 * k + 1]!)) return cache.edges[2 * k + 1]!;
-  }
-  return seq;
-}
-
-function markSacked(t: Tcb, f: AckFacts, i: number): void {
+function markSacked(t: Tcb, f: AckFacts, i: number, runEnd: number): void {
   const queue = t.retransmitQueue;
   const flags = queue.flags(i);
-  if ((flags & SACKED) !== 0) return;
   const bytes = seqDiff(queue.end(i), queue.seq(i));
   discount(t, flags, bytes);
   rackDelivered(t, f, queue.end(i), queue.departAt(i), queue.order(i), flags);
   t.rate.onDelivered(t, i, bytes);
-  queue.setFlags(i, (flags | SACKED) & ~(LOST | RETRANSMITTED));
+  queue.setSacked(i, runEnd);
   t.sackedBytes += bytes;
   t.sackedSegments++;
   f.hasNewSack = true;
@@ -155,35 +140,24 @@ export function markLost(t: Tcb, i: number, now: Instant): void {
 /** Nothing is lost after all: what was marked and not sent again counts as in flight. */
 export function unmarkLost(t: Tcb): void {
   const queue = t.retransmitQueue;
-  let last = -1;
   for (let i = 0; i < queue.size && t.lostBytes > 0; i++) {
     const flags = queue.flags(i);
     if ((flags & LOST) === 0) continue;
-    const bytes = seqDiff(queue.end(i), queue.seq(i));
-    t.lostBytes -= bytes;
+    t.lostBytes -= seqDiff(queue.end(i), queue.seq(i));
     queue.setFlags(i, flags & ~LOST);
-    if ((flags & RETRANSMITTED) !== 0) continue;
-    t.pendingBytes -= bytes;
-    queue.relink(i, last);
-    last = i;
   }
+  t.pendingBytes = 0;
   t.retransmitHint = queue.size;
+  queue.relink();
 }
 
 /** Forgets what was selectively acknowledged: the receiver has dropped it (RFC 2018 section 8). */
 export function forgetSacks(t: Tcb): void {
   const queue = t.retransmitQueue;
-  let last = -1;
-  for (let i = 0; i < queue.size; i++) {
-    const flags = queue.flags(i);
-    if ((flags & SACKED) === 0) continue;
-    queue.setFlags(i, flags & ~SACKED);
-    queue.relink(i, last);
-    last = i;
-  }
+  for (let i = 0; i < queue.size; i++) queue.setFlags(i, queue.flags(i) & ~SACKED);
   t.sackedBytes = 0;
   t.sackedSegments = 0;
-  if (t.sackCache !== null) t.sackCache.count = 0;
+  queue.relink();
 }
 
 /** Counts the scoreboard anew after segments were cut. */

@@ -22,8 +22,11 @@ import type { IpAddr } from "../wire/ip_addr.ts";
 import { seqDiff, seqGt } from "../wire/seq.ts";
 import { BusyTime } from "./busy_time.ts";
 import type { CongestionControl } from "./congestion/control.ts";
+import { firstReceiveBuffer, firstSendBuffer, type ReceiveTuning } from "./autotune.ts";
 import { abortConnection, closeConnection } from "./close.ts";
+import { onRead } from "./delayed_ack.ts";
 import { type TcpInfo, tcpInfo } from "./info.ts";
+import { setKeepAlive } from "./keepalive.ts";
 import type { TcpListener } from "./listener.ts";
 import { CongestionTrace } from "./congestion_trace.ts";
 import type { PacingMode } from "./pacing.ts";
@@ -34,7 +37,6 @@ import { RateSampler } from "./rate_sample.ts";
 import { Reassembly } from "./reassembly.ts";
 import { RetransmitQueue } from "./retransmit_queue.ts";
 import { RttEstimator } from "./rtt.ts";
-import type { SackCache } from "./scoreboard.ts";
 import { isSynchronized, mayReceive, maySend, RecoveryState, TcpState } from "./state.ts";
 import type { Tcp } from "./tcp.ts";
 import { shouldUpdateWindow } from "./window.ts";
@@ -79,6 +81,8 @@ export class TcpCounters {
   synRetransmits = 0;
   /** Probes of a closed window. */
   windowProbes = 0;
+  /** Keep-alive probes. */
+  keepAliveProbes = 0;
   /** Times the retransmission timer ran out. */
   timeouts = 0;
   /** Duplicate acknowledgments received. */
@@ -166,7 +170,7 @@ export class Tcb implements EventSource {
   readonly path: PathMtu = new PathMtu();
   /** What we announced, or will announce, as MSS. */
   localMss = 536;
-  /** Largest data segment received: what counts as full-sized from this peer. */
+  /** Bytes of data that count as a full segment from this peer. */
   rcvMss = 1;
   /** We offer window scaling or, once the peer's SYN has come, both sides use it. */
   windowScaleOn: boolean;
@@ -189,6 +193,12 @@ export class Tcb implements EventSource {
   readonly receiveRing: RingBuffer;
   /** Unacknowledged segments. */
   readonly retransmitQueue: RetransmitQueue = new RetransmitQueue();
+  /** The receive buffer grows by itself. */
+  readonly isReceiveTuned: boolean;
+  /** The send buffer does. */
+  readonly isSendTuned: boolean;
+  /** What that of the receive buffer goes by; made with the first data. */
+  receiveTuning: ReceiveTuning | null = null;
   /** Out-of-order ranges. */
   readonly reassembly: Reassembly = new Reassembly();
   /** Round-trip time and timeout. */
@@ -223,8 +233,6 @@ export class Tcb implements EventSource {
   sackedBytes = 0;
   /** Their number. */
   sackedSegments = 0;
-  /** SACK blocks of the last acknowledgment that had some. */
-  sackCache: SackCache | null = null;
   /** Loss by time. */
   readonly rack: Rack = new Rack();
   /** The window in a recovery. */
@@ -239,8 +247,12 @@ export class Tcb implements EventSource {
   undoActive = false;
   /** SND.UNA when it was made. */
   undoMarker = 0;
+  /** The highest end of a segment sent again since then. */
+  undoHigh = 0;
+  /** When the episode is over: it may be taken back until this is acknowledged. */
+  undoUntil = 0;
   /** Retransmissions since then that were not reported as duplicates; −1 before the first. */
-  undoRetransmits = -1;
+  undoRetransmits: number = -1;
   /** Departure of the first retransmission of the episode; `NEVER` before it. */
   retransmitAt: Instant = NEVER;
   /** F-RTO is finding out whether the timeout was spurious. */
@@ -253,10 +265,14 @@ export class Tcb implements EventSource {
   tlpSeq = 0;
   /** It was a segment sent again. */
   tlpIsRetransmission = false;
+  /** There was no round-trip time since the latest probe. */
+  tlpWantsRtt = false;
   /** ECN is in use (RFC 3168). */
   ecnOn = false;
   /** The next new data carries CWR. */
   ecnSendCwr = false;
+  /** CE marks of the peer's data are echoed: the peer may believe that ECN is in use although we do not send by it. */
+  ecnHeedsCe = false;
   /** Acknowledgments carry ECE until the peer says CWR. */
   ecnSendEce = false;
   /** What the sender spends its time on. */
@@ -302,10 +318,18 @@ export class Tcb implements EventSource {
   /** Timeouts in a row without progress. */
   retries = 0;
 
-  /** Acknowledgments that are still sent at once because the connection is young. */
-  quickAcksLeft: number;
+  /** Acknowledgments that are still sent at once, unless they can ride on answers. */
+  quickAcksLeft = 0;
+  /** Data goes back and forth: acknowledgments ride on answers. */
+  pingPong = false;
+  /** How long an adaptive acknowledgment waits; 0 before the first data. */
+  ato: Duration = 0;
   /** Data segments received since the last acknowledgment. */
   unackedSegmentsIn = 0;
+  /** Those of them that were not full, counted up to two. */
+  shortSegments = 0;
+  /** Bytes of data in the latest segment that was not full. */
+  shortSegmentBytes = 0;
   /** When data was last received. */
   lastDataInAt: Instant = -NEVER;
   /** The duplicate to report in the next SACK option, empty if left and right are equal. */
@@ -330,6 +354,24 @@ export class Tcb implements EventSource {
   persistBackoff = 0;
   /** When TIME-WAIT or an orphaned FIN-WAIT-2 ends. */
   timeWaitAt: Instant = NEVER;
+  /** When an acceptable segment last came. */
+  lastSegmentInAt: Instant = 0;
+  /** Keep-alive is on. */
+  keepAlive: boolean;
+  /** How long nothing has come before the first probe. */
+  keepAliveIdle: Duration;
+  /** Time between probes that are not answered. */
+  keepAliveInterval: Duration;
+  /** Probes without an answer before the connection is given up. */
+  keepAliveProbes: number;
+  /** Probes since something last came. */
+  keepAliveProbesSent = 0;
+  /** When keep-alive looks again. */
+  keepAliveAt: Instant = NEVER;
+  /** How long what waits may make no progress; 0 for any time. */
+  userTimeout: Duration;
+  /** Since when what is outstanding, or waits for the window, has made no progress. */
+  stalledSince: Instant = 0;
   /** When the last challenge acknowledgment was sent. */
   challengeAt: Instant = -NEVER;
   /** True while on the ready list. */
@@ -359,12 +401,18 @@ export class Tcb implements EventSource {
     this.noDelay = options.noDelay;
     this.pacing = options.pacing;
     this.maxPacingRateBytesPerSec = options.maxPacingRateBytesPerSec;
-    this.quickAcksLeft = options.quickAcks;
+    this.keepAlive = options.keepAlive;
+    this.keepAliveIdle = options.keepAliveIdle;
+    this.keepAliveInterval = options.keepAliveInterval;
+    this.keepAliveProbes = options.keepAliveProbes;
+    this.userTimeout = options.userTimeout;
     this.windowScaleOn = options.windowScale;
     this.timestampsOn = options.timestamps;
     this.sackOn = options.sack;
-    this.sendRing = new RingBuffer(options.sendBufferBytes);
-    this.receiveRing = new RingBuffer(options.receiveBufferBytes);
+    this.isSendTuned = options.sendBufferBytes === 0;
+    this.isReceiveTuned = options.receiveBufferBytes === 0;
+    this.sendRing = new RingBuffer(firstSendBuffer(options));
+    this.receiveRing = new RingBuffer(firstReceiveBuffer(options));
     this.rtt = new RttEstimator(options);
   }
 
@@ -417,11 +465,26 @@ export class Tcb implements EventSource {
     const n = this.receiveRing.read(target);
     // Nothing will follow: the memory is not needed through TIME-WAIT.
     if (this.receiveRing.length === 0 && !mayReceive(this.state)) this.receiveRing.clear();
-    if (n > 0 && mayReceive(this.state) && shouldUpdateWindow(this)) {
-      this.ackNow = true;
-      this.tcp.makeReady(this);
+    if (n > 0 && mayReceive(this.state)) {
+      if (shouldUpdateWindow(this)) {
+        this.ackNow = true;
+        this.tcp.makeReady(this);
+      } else {
+        onRead(this);
+      }
     }
     return n;
+  }
+
+  /** Switches keep-alive on or off; it probes a connection on which nothing comes. */
+  setKeepAlive(on: boolean, now: Instant): void {
+    setKeepAlive(this, on, now);
+  }
+
+  /** Sets how long what waits may make no progress before the connection is given up; 0 for no such limit. */
+  setUserTimeout(timeout: Duration): void {
+    this.userTimeout = timeout;
+    this.tcp.schedule(this);
   }
 
   /** Closes the write side: a FIN follows what was written. */

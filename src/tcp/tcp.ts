@@ -5,7 +5,7 @@
  * gets on that list when a segment, a timer, the application or a departed packet gave it something to do; several
  * reasons in one batch make one turn. `nextAt` is "at once" while the list is not empty.
  *
- * Not here: SYN cookies, keep-alive, path MTU discovery, ECN.
+ * Not here: path MTU discovery, ECN.
  *
  * @module
  */
@@ -16,16 +16,16 @@ import { SocketErrorKind } from "../base/errors.ts";
 import { hashFinish, hashMix, hashTuple } from "../base/hash.ts";
 import { HashTable } from "../base/hash_table.ts";
 import type { Packet } from "../base/packet.ts";
-import type { Instant } from "../base/time.ts";
+import { type Duration, type Instant, SECOND } from "../base/time.ts";
 import { IpAddr } from "../wire/ip_addr.ts";
 import { IpHeader, IpProtocol } from "../wire/ip_header.ts";
-import { seqAdd, seqDiff, seqGt } from "../wire/seq.ts";
+import { seqAdd, seqDiff, seqGe, seqGt } from "../wire/seq.ts";
 import { ACK, parseTcp, RST, SYN, TcpHeader } from "../wire/tcp.ts";
 import { AckFacts } from "./ack_facts.ts";
 import { destroyConnection } from "./close.ts";
 import { AckSample, type CongestionControl, LossSample } from "./congestion/control.ts";
 import { makeCongestionControl } from "./congestion/registry.ts";
-import { listenInput, startConnect, synSentInput } from "./handshake.ts";
+import { listenInput, openByCookie, startConnect, synSentInput } from "./handshake.ts";
 import { dataInput, segmentInput } from "./input.ts";
 import { type SegmentError, segmentError } from "./icmp_errors.ts";
 import { TcpListener } from "./listener.ts";
@@ -34,13 +34,18 @@ import { DEFAULT_TCP_OPTIONS, type TcpOptions } from "./options.ts";
 import { output, sendResetFor } from "./output.ts";
 import type { PacingMode } from "./pacing.ts";
 import { PathMtuCache } from "./pmtud.ts";
+import { HashUse, TcpSecrets } from "./secrets.ts";
 import { isSynchronized, TcpState } from "./state.ts";
+import { mayHaveCookie, sendCookie, SynCookieCounters, takeCookie } from "./syn_cookies.ts";
 import { Tcb } from "./tcb.ts";
 import { nextDeadline, runTimers } from "./timers.ts";
 
 /** First port of the dynamic range (RFC 6335 section 6). */
 const FIRST_EPHEMERAL_PORT = 49152;
 const EPHEMERAL_PORTS = 65536 - FIRST_EPHEMERAL_PORT;
+
+/** A connection in TIME-WAIT whose peer sent its last timestamp so long ago may be followed by another from the same port. */
+const REUSE_AFTER: Duration = SECOND;
 
 /** What may be chosen for one connection. */
 export interface TcpConnectOptions {
@@ -56,6 +61,16 @@ export interface TcpConnectOptions {
   pacing?: PacingMode;
   /** The most that the connection is paced at, in bytes per second. */
   maxPacingRateBytesPerSec?: number;
+  /** Probe the connection when nothing comes. */
+  keepAlive?: boolean;
+  /** How long nothing has come before the first probe. */
+  keepAliveIdle?: Duration;
+  /** Time between probes that are not answered. */
+  keepAliveInterval?: Duration;
+  /** Probes without an answer before the connection is given up. */
+  keepAliveProbes?: number;
+  /** How long data may make no progress before the connection is given up; 0 for the number of retransmissions. */
+  userTimeout?: Duration;
 }
 
 /** The TCP of one host. */
@@ -72,6 +87,12 @@ export class Tcp {
   readonly header: TcpHeader = new TcpHeader();
   /** Scratch for the IP header being sent. */
   readonly ipHeader: IpHeader = new IpHeader();
+  /** Scratch for the SYN that a cookie stands for. */
+  readonly cookieSyn: TcpHeader = new TcpHeader();
+  /** Keyed hashes. */
+  readonly secrets: TcpSecrets;
+  /** Counters of SYN cookies. */
+  readonly synCookies: SynCookieCounters = new SynCookieCounters();
   /** Scratch for what congestion controls are told. */
   readonly sample: AckSample = new AckSample();
   /** Scratch for what they are told of a segment that is lost. */
@@ -97,9 +118,7 @@ export class Tcp {
   #readySpare: Tcb[] = [];
   #issFloor = 0;
   readonly #hashSeed: number;
-  readonly #isnSecret: number;
-  readonly #tsSecret: number;
-  readonly #portSecret: number;
+  #portSearches = 0;
 
   /** Makes a TCP without connections. */
   constructor(network: TcpNetwork, options: Partial<TcpOptions> = {}) {
@@ -107,9 +126,8 @@ export class Tcp {
     this.options = { ...DEFAULT_TCP_OPTIONS, ...options };
     this.#connections = new HashTable(this.options.connectionLimit);
     this.#hashSeed = network.rng.u32() | 0;
-    this.#isnSecret = network.rng.u32() | 0;
-    this.#portSecret = network.rng.u32() | 0;
-    this.#tsSecret = network.rng.u32() | 0;
+    const draws = network.rng.fork("secret");
+    this.secrets = new TcpSecrets(network.secret ?? Int32Array.from({ length: 4 }, () => draws.u32()));
     this.#makeControl(this.options.congestion);
   }
 
@@ -131,11 +149,9 @@ export class Tcp {
     const t = this.#find(dst0, dst1, dst2, dst3, s.dstPort, src0, src1, src2, src3, s.srcPort);
     if (t !== null && t.state === TcpState.TimeWait && this.#mayReopen(t)) {
       // RFC 9293 section 3.10.7.4, RFC 6191: a new incarnation, which begins beyond the old sequence numbers.
-      const floor = seqAdd(t.sndNxt, 65537);
-      destroyConnection(t, now, SocketErrorKind.None, "");
-      return this.#listen(ip, floor, now);
+      return this.#listen(p, ip, this.#endTimeWait(t, now), now);
     }
-    if (t === null) return this.#listen(ip, 0, now);
+    if (t === null) return this.#listen(p, ip, 0, now);
     t.counters.segmentsIn++;
     if (s.payloadLength > 0) t.counters.dataSegmentsIn++;
     let reason: DropReason;
@@ -159,19 +175,45 @@ export class Tcp {
     if ((s.flags & (SYN | ACK | RST)) !== SYN) return false;
     const listener = this.#findListener(this.segmentIp, s.dstPort);
     if (listener === null || listener.isFull) return false;
-    if (t.timestampsOn && s.hasTimestamps && s.tsVal !== t.tsRecent) return seqDiff(s.tsVal, t.tsRecent) > 0;
-    return seqGt(s.seq, t.rcvNxt);
+    if (this.options.timestamps && s.hasTimestamps) {
+      // Old segments have no timestamps, or older ones, and PAWS refuses them.
+      if (!t.timestampsOn) return true;
+      const newer = seqDiff(s.tsVal, t.tsRecent);
+      if (newer !== 0) return newer > 0;
+    }
+    return seqGe(s.seq, t.rcvNxt);
   }
 
-  #listen(ip: IpHeader, issFloor: number, now: Instant): DropReason {
+  /** Gives a connection in TIME-WAIT up for a new incarnation; its sequence numbers begin where this returns. */
+  #endTimeWait(t: Tcb, now: Instant): number {
+    const floor = seqAdd(t.sndNxt, 65537);
+    destroyConnection(t, now, SocketErrorKind.None, "");
+    return floor;
+  }
+
+  /** True if a new connection may take the place of `t`: timestamps tell the segments of both apart. */
+  #mayReuse(t: Tcb, now: Instant): boolean {
+    const { timeWaitReuse, timestamps } = this.options;
+    return t.state === TcpState.TimeWait && timeWaitReuse && timestamps && t.timestampsOn &&
+      now - t.tsRecentAt >= REUSE_AFTER;
+  }
+
+  #listen(p: Packet, ip: IpHeader, issFloor: number, now: Instant): DropReason {
     const s = this.segment;
     const listener = this.#findListener(ip, s.dstPort);
     if (listener === null) {
       sendResetFor(this, now);
       return DropReason.TcpNoConnection;
     }
-    const isRequest = (s.flags & (SYN | ACK | RST)) === SYN;
-    if (!isRequest || listener.isFull) return listenInput(this, null, listener.isFull, now);
+    const kind = s.flags & (SYN | ACK | RST);
+    if (kind === ACK && mayHaveCookie(this, listener, now)) {
+      if (listener.isOverfull) return DropReason.TcpBacklog;
+      if (takeCookie(this, ip, now)) return this.#openByCookie(listener, p, ip, now);
+    }
+    if (kind === SYN && listener.isFull && !listener.isQueueFull && this.options.synCookies) {
+      return sendCookie(this, listener, ip, now);
+    }
+    if (kind !== SYN || listener.isFull) return listenInput(this, null, listener.isFull, now);
     const local = new IpAddr(ip.dst0, ip.dst1, ip.dst2, ip.dst3);
     const remote = new IpAddr(ip.src0, ip.src1, ip.src2, ip.src3);
     if (this.network.mtuTo(remote) === 0) return DropReason.NoRoute;
@@ -182,6 +224,22 @@ export class Tcp {
     const reason = listenInput(this, t, false, now);
     this.#issFloor = 0;
     this.schedule(t);
+    return reason;
+  }
+
+  /** The acknowledgment of a cookie opens a connection, and its data is taken. */
+  #openByCookie(listener: TcpListener, p: Packet, ip: IpHeader, now: Instant): DropReason {
+    const s = this.segment;
+    const local = new IpAddr(ip.dst0, ip.dst1, ip.dst2, ip.dst3);
+    const remote = new IpAddr(ip.src0, ip.src1, ip.src2, ip.src3);
+    if (this.network.mtuTo(remote) === 0) return DropReason.NoRoute;
+    const t = this.#make(local, s.dstPort, remote, s.srcPort, this.options.congestion, now);
+    if (t === null) return DropReason.TcpBacklog;
+    t.counters.segmentsIn++;
+    listener.onOpening(t);
+    openByCookie(t, now);
+    const reason = segmentInput(t, p, now);
+    if (this.#byId[t.id] === t) this.schedule(t);
     return reason;
   }
 
@@ -265,7 +323,7 @@ export class Tcp {
     const local = options.localAddress ?? this.network.sourceFor(remote);
     if (local === null) return SocketErrorKind.HostUnreachable;
     if (local.isV4 !== remote.isV4 || !this.network.isLocal(local)) return SocketErrorKind.AddrNotAvailable;
-    const isFree = (port: number): boolean =>
+    const holder = (port: number): Tcb | null =>
       this.#find(
         local.w0,
         local.w1,
@@ -277,20 +335,35 @@ export class Tcp {
         remote.w2,
         remote.w3,
         remotePort,
-      ) === null;
+      );
+    const mayTake = (port: number): boolean => {
+      const old = holder(port);
+      return old === null || this.#mayReuse(old, now);
+    };
     let port = options.localPort ?? 0;
     if (port === 0) {
-      port = this.#freePort((candidate) => isFree(candidate) && this.#listenerConflict(local, candidate) === null);
+      const isOurs = (candidate: number): boolean => this.#listenerConflict(local, candidate) === null;
+      port = this.#freePort((candidate) => holder(candidate) === null && isOurs(candidate));
+      if (port < 0) port = this.#freePort((candidate) => mayTake(candidate) && isOurs(candidate));
       if (port < 0) return SocketErrorKind.AddrNotAvailable;
-    } else if (!isFree(port)) {
+    } else if (!mayTake(port)) {
       return SocketErrorKind.AddrInUse;
     }
+    const old = holder(port);
+    const issFloor = old === null ? 0 : this.#endTimeWait(old, now);
     const t = this.#make(local, port, remote, remotePort, options.congestion ?? this.options.congestion, now);
     if (t === null) return SocketErrorKind.NoBufferSpace;
     if (options.noDelay !== undefined) t.noDelay = options.noDelay;
     if (options.pacing !== undefined) t.pacing = options.pacing;
     if (options.maxPacingRateBytesPerSec !== undefined) t.maxPacingRateBytesPerSec = options.maxPacingRateBytesPerSec;
+    if (options.keepAlive !== undefined) t.keepAlive = options.keepAlive;
+    if (options.keepAliveIdle !== undefined) t.keepAliveIdle = options.keepAliveIdle;
+    if (options.keepAliveInterval !== undefined) t.keepAliveInterval = options.keepAliveInterval;
+    if (options.keepAliveProbes !== undefined) t.keepAliveProbes = options.keepAliveProbes;
+    if (options.userTimeout !== undefined) t.userTimeout = options.userTimeout;
+    this.#issFloor = issFloor;
     startConnect(t, now);
+    this.#issFloor = 0;
     if (this.refusal === DropReason.Martian || this.refusal === DropReason.NoRoute) {
       // Our own IP layer will never send it: a broadcast address, say.
       destroyConnection(t, now, SocketErrorKind.HostUnreachable, "");
@@ -339,8 +412,8 @@ export class Tcp {
 
   /** A clock of 64 ns plus a keyed hash of the addresses and ports (RFC 6528). */
   protected generateSequence(t: Tcb, now: Instant): number {
-    const keyed = hashFinish(hashMix(t.hash, this.#isnSecret));
-    return seqAdd(keyed, Math.floor(now / 64) % 2 ** 32);
+    const ports = (t.localPort << 16) | t.remotePort;
+    return seqAdd(this.#keyed(HashUse.Sequence, t, ports), Math.floor(now / 64) % 2 ** 32);
   }
 
   /**
@@ -348,8 +421,12 @@ export class Tcp {
    * peer in TIME-WAIT (RFC 7323 section 7.1, RFC 6191).
    */
   timestampOffset(t: Tcb): number {
+    return this.#keyed(HashUse.TimestampOffset, t, 0);
+  }
+
+  #keyed(use: HashUse, t: Tcb, ports: number): number {
     const { localAddress: l, remoteAddress: r } = t;
-    return hashTuple(this.#tsSecret, l.w0, l.w1, l.w2, l.w3, r.w0, r.w1, r.w2, r.w3, 0, IpProtocol.Tcp);
+    return this.secrets.hash(use, l.w0, l.w1, l.w2, l.w3, r.w0, r.w1, r.w2, r.w3, ports, 0);
   }
 
   /** Makes room for a connection by ending the one that has been in TIME-WAIT longest; false if there is none. */
@@ -465,7 +542,7 @@ export class Tcp {
 
   /** A free port of the dynamic range, from a random one on (RFC 6056 section 3.3.1), or −1. */
   #freePort(isFree: (port: number) => boolean): number {
-    const start = (this.network.rng.u32() ^ this.#portSecret) >>> 0;
+    const start = this.secrets.hash(HashUse.Port, 0, 0, 0, 0, 0, 0, 0, 0, 0, this.#portSearches++) >>> 0;
     for (let i = 0; i < EPHEMERAL_PORTS; i++) {
       const port = FIRST_EPHEMERAL_PORT + (start + i) % EPHEMERAL_PORTS;
       if (isFree(port)) return port;

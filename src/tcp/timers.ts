@@ -1,5 +1,6 @@
 /**
- * The timers of a connection: retransmission, persist, delayed acknowledgment, and the end of TIME-WAIT.
+ * The timers of a connection: retransmission, persist, delayed acknowledgment, keep-alive, user timeout, and the end of
+ * TIME-WAIT.
  *
  * Deadlines are fields of the connection; the heap of the host holds for each connection one entry that may be too early
  * and is never too late. So restarting a timer on each acknowledgment costs a store.
@@ -10,16 +11,29 @@
 import { SocketErrorKind } from "../base/errors.ts";
 import { type Instant, NEVER } from "../base/time.ts";
 import { abortConnection, destroyConnection } from "./close.ts";
+import { onDelayedAckTimer } from "./delayed_ack.ts";
+import { keepAliveTimeout } from "./keepalive.ts";
 import { sendIntoSmallWindow, sendSyn, sendWindowProbe } from "./output.ts";
 import { suspectBlackHole } from "./pmtud.ts";
 import { onReorderTimeout, onRetransmissionTimeout } from "./recovery.ts";
 import { TcpState } from "./state.ts";
 import type { Tcb } from "./tcb.ts";
 import { onProbeTimeout } from "./tlp.ts";
+import { userTimedOut, userTimeoutAt } from "./user_timeout.ts";
 
 /** The earliest deadline of the connection. */
 export function nextDeadline(t: Tcb): Instant {
-  return Math.min(t.rtoAt, t.probeAt, t.reorderAt, t.persistAt, t.delayedAckAt, t.timeWaitAt, t.paceAt);
+  const deadline = Math.min(
+    t.rtoAt,
+    t.probeAt,
+    t.reorderAt,
+    t.persistAt,
+    t.delayedAckAt,
+    t.timeWaitAt,
+    t.paceAt,
+    t.keepAliveAt,
+  );
+  return t.userTimeout === 0 ? deadline : Math.min(deadline, userTimeoutAt(t));
 }
 
 /** Runs what is due at `now`. */
@@ -28,14 +42,18 @@ export function runTimers(t: Tcb, now: Instant): void {
     destroyConnection(t, now, SocketErrorKind.None, "");
     return;
   }
+  if (t.userTimeout !== 0 && userTimeoutAt(t) <= now) return userTimedOut(t, now);
   if (t.delayedAckAt <= now) {
     t.delayedAckAt = NEVER;
-    t.ackNow = true;
-    t.tcp.makeReady(t);
+    onDelayedAckTimer(t);
   }
   if (t.paceAt <= now) {
     t.paceAt = NEVER;
     t.tcp.makeReady(t);
+  }
+  if (t.keepAliveAt <= now) {
+    keepAliveTimeout(t, now);
+    if (t.state === TcpState.Closed) return;
   }
   if (t.persistAt <= now) probeWindow(t, now);
   if (t.reorderAt <= now) onReorderTimeout(t, now);
@@ -53,7 +71,7 @@ const ORPHAN_PROBES = 8;
 function probeWindow(t: Tcb, now: Instant): void {
   t.persistAt = NEVER;
   if (t.hasOutstanding || (t.unsentBytes === 0 && !(t.finQueued && !t.finSent))) return;
-  if (t.retries >= t.tcp.options.retries) {
+  if (t.userTimeout === 0 && t.retries >= t.tcp.options.retries) {
     destroyConnection(t, now, SocketErrorKind.TimedOut, `the peer did not answer ${t.retries} window probes`);
     return;
   }
@@ -77,7 +95,7 @@ function retransmissionTimeout(t: Tcb, now: Instant): void {
     : t.state === TcpState.SynReceived
     ? options.synAckRetries
     : options.retries;
-  if (t.retries >= most) {
+  if (t.retries >= most && (opening || t.userTimeout === 0)) {
     const what = opening ? "connection attempt" : "data";
     // A soft error that ICMP reported meanwhile says more than the timeout (RFC 1122 section 4.2.3.9).
     const unreachable = opening && t.softError !== "";

@@ -16,6 +16,11 @@ export function timestamp(t: Tcb, departAt: Instant): number {
   return (Math.floor(departAt / MILLISECOND) + t.tsOffset) | 0;
 }
 
+/** The clock without an offset, int32. */
+export function clockTicks(now: Instant): number {
+  return Math.floor(now / MILLISECOND) | 0;
+}
+
 /**
  * Round-trip time by TSecr of the segment in `tcp.segment`, which acknowledges something new (RFC 7323 section 4.1);
  * −1 if it does not tell. It tells which copy was acknowledged, so Karn's rule does not apply.

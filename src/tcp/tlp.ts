@@ -5,7 +5,7 @@
  * @module
  */
 
-import { type Duration, type Instant, MILLISECOND, NEVER, SECOND } from "../base/time.ts";
+import { type Duration, type Instant, MILLISECOND, NEVER } from "../base/time.ts";
 import { seqGt, seqLt } from "../wire/seq.ts";
 import type { AckFacts } from "./ack_facts.ts";
 import { sendProbe } from "./output.ts";
@@ -19,20 +19,18 @@ const WORST_DELAYED_ACK: Duration = 200 * MILLISECOND;
 /** Added where no delayed acknowledgment is expected, as Linux: two ticks of a millisecond. */
 const SLACK: Duration = 2 * MILLISECOND;
 
-/** Probe timeout before the first round-trip time (RFC 8985 section 7.2). */
-const PTO_WITHOUT_RTT: Duration = SECOND;
-
 /** Sets the probe timer anew, or stops it (RFC 8985 section 7.2). */
 export function scheduleProbe(t: Tcb, now: Instant): void {
   t.probeAt = NEVER;
   if (
-    !t.tcp.options.tailLossProbe || !t.sackOn || t.tlpActive || !t.hasOutstanding || t.sackedSegments > 0 ||
-    t.recovery === RecoveryState.Recovery || t.recovery === RecoveryState.Loss
+    !t.tcp.options.tailLossProbe || !t.sackOn || t.tlpActive || t.tlpWantsRtt || !t.hasOutstanding ||
+    t.sackedSegments > 0 || t.recovery === RecoveryState.Recovery || t.recovery === RecoveryState.Loss
   ) return;
   const { srtt } = t.rtt;
-  let pto = PTO_WITHOUT_RTT;
-  if (srtt > 0) pto = 2 * srtt + (t.retransmitQueue.size === 1 ? WORST_DELAYED_ACK : SLACK);
-  // From when the last segment departs, and not beyond the retransmission timer.
+  if (srtt === 0) return; // no probe without a round-trip time (RFC 8985 section 7.3, second condition)
+  const pto = 2 * srtt + (t.retransmitQueue.size === 1 ? WORST_DELAYED_ACK : SLACK);
+  // From when the last segment departs, and not beyond the retransmission timer: if both are due the probe comes first and
+  // starts that anew.
   t.probeAt = Math.min(Math.max(now, t.departAt) + pto, t.rtoAt);
 }
 
@@ -41,13 +39,15 @@ export function onProbeTimeout(t: Tcb, now: Instant): void {
   t.probeAt = NEVER;
   if (!t.hasOutstanding || t.tlpActive) return;
   const before = t.sndNxt;
-  const sent = sendProbe(t, now);
-  if (sent) {
+  if (sendProbe(t, now)) {
     t.counters.tailLossProbes++;
     t.tlpActive = true;
+    // Without a round-trip time in between probes would keep the timeout from being measured.
+    t.tlpWantsRtt = true;
     t.tlpSeq = t.sndNxt;
     t.tlpIsRetransmission = t.sndNxt === before;
   }
+  t.probeAt = NEVER;
   t.rtoAt = Math.max(now, t.departAt) + t.rtt.rto;
 }
 
@@ -55,13 +55,13 @@ export function onProbeTimeout(t: Tcb, now: Instant): void {
 export function probeAcked(t: Tcb, f: AckFacts): void {
   const { ack } = t.tcp.segment;
   if (seqLt(ack, t.tlpSeq)) return;
-  if (!t.tlpIsRetransmission || f.hasDsack) {
+  if (!t.tlpIsRetransmission || f.isProbeDsacked) {
     t.tlpActive = false; // nothing was lost
   } else if (seqGt(ack, t.tlpSeq)) {
     // The probe repaired a loss that nobody else noticed: reduce as for any.
     t.tlpActive = false;
-    if (t.recovery <= RecoveryState.Disorder) reduceOnce(t, f.now, "tail loss repaired by a probe");
-  } else if (f.isDuplicate && !f.hasNewSack) {
+    if (t.recovery <= RecoveryState.Disorder) reduceOnce(t, f, "tail loss repaired by a probe");
+  } else if (f.isPure && t.tcp.segment.sackCount === 0) {
     t.tlpActive = false; // the original and the probe both arrived
   }
 }

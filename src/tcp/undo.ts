@@ -10,8 +10,10 @@
  */
 
 import { type Instant, NEVER } from "../base/time.ts";
-import { seqLt } from "../wire/seq.ts";
+import { seqGt, seqLt } from "../wire/seq.ts";
+import { RETRANSMITTED } from "./retransmit_queue.ts";
 import { unmarkLost } from "./scoreboard.ts";
+import { RecoveryState } from "./state.ts";
 import type { Tcb } from "./tcb.ts";
 import { timestamp } from "./timestamps.ts";
 
@@ -19,15 +21,40 @@ import { timestamp } from "./timestamps.ts";
 export function startUndo(t: Tcb): void {
   t.undoActive = true;
   t.undoMarker = t.sndUna;
+  t.undoHigh = t.sndUna;
   t.undoRetransmits = -1;
-  if (t.retransmittedBytes === 0) t.retransmitAt = NEVER;
+  t.retransmitAt = NEVER;
+  const isProbeOut = t.tlpActive && t.tlpIsRetransmission;
+  if (t.retransmittedBytes === 0 && !isProbeOut) return;
+  // What was sent again before, and may still be on its way, may be reported as a duplicate too: a tail-loss probe even if
+  // its segment has arrived.
+  const queue = t.retransmitQueue;
+  let count = 0;
+  for (let i = 0; i < queue.size; i++) {
+    const isProbe = isProbeOut && queue.end(i) === t.tlpSeq;
+    if ((queue.flags(i) & RETRANSMITTED) === 0 && !isProbe) continue;
+    count++;
+    t.undoHigh = queue.end(i);
+    t.retransmitAt = Math.min(t.retransmitAt, queue.departAt(i));
+  }
+  if (count > 0) t.undoRetransmits = count;
+}
+
+/** The episode is over: its retransmissions may be reported as duplicates until what is out now is acknowledged. */
+export function limitUndo(t: Tcb): void {
+  t.undoUntil = t.sndNxt;
+}
+
+/** SND.UNA has moved outside of an episode: what can be said about the last one has been said. */
+export function expireUndo(t: Tcb): void {
+  if (t.undoActive && seqGt(t.sndUna, t.undoUntil)) t.undoActive = false;
 }
 
 /** The acknowledgment at hand is of a copy sent before the first retransmission (RFC 3522 section 3.2 step 5). */
 export function isOriginalAcked(t: Tcb): boolean {
   if (t.retransmitAt === NEVER) return true; // nothing was sent again
   const s = t.tcp.segment;
-  return t.timestampsOn && s.hasTimestamps && seqLt(s.tsEcr, timestamp(t, t.retransmitAt));
+  return t.timestampsOn && s.hasTimestamps && s.tsEcr !== 0 && seqLt(s.tsEcr, timestamp(t, t.retransmitAt));
 }
 
 /** True if what is known says that the reduction was not needed. */
@@ -36,15 +63,20 @@ export function mayUndo(t: Tcb): boolean {
 }
 
 /**
- * Takes the reduction back (RFC 4015 section 3.2).
+ * Takes the reduction back (RFC 4015 section 3.2), unless congestion was echoed in the meantime.
  *
  * @param unmark true if nothing that is marked lost is
  */
 export function undoReduction(t: Tcb, unmark: boolean, now: Instant, why: string): void {
   if (unmark) unmarkLost(t);
-  t.undoActive = false;
-  t.counters.undos++;
-  t.congestion.onSpurious();
+  // What was late and not lost had been overtaken; what only answered late after a timeout need not have been.
+  if (t.recovery !== RecoveryState.Loss) t.rack.reorderingSeen = true;
   t.rack.advanced = true; // what is not lost by that reckoning is looked at again
+  if (t.undoActive) {
+    t.undoActive = false;
+    t.counters.undos++;
+    t.congestion.onSpurious();
+    t.noticedWhy = t.congestion.why; // the reason is given here
+  }
   t.note(now, why);
 }

@@ -12,16 +12,8 @@ import { MILLISECOND, SECOND } from "../../src/base/time.ts";
 import { CONGESTION_CONTROLS } from "../../src/tcp/congestion/registry.ts";
 import type { TcpOptions } from "../../src/tcp/options.ts";
 
-/** Settings that profiles ask for beyond those that TCP has; a TCP that lacks one behaves as it does without. */
-export interface WantedOptions {
-  /** Explicit congestion notification: ask for it, accept it, or neither. */
-  ecn: "off" | "accept" | "ask";
-  /** Begin again with the initial window after an idle time. */
-  slowStartAfterIdle: boolean;
-}
-
 /** Settings for a TCP. */
-export type ProfileOptions = Partial<TcpOptions> & Partial<WantedOptions>;
+export type ProfileOptions = Partial<TcpOptions>;
 
 /** Sysctl values by name, without `net.ipv4.`. */
 export type Sysctls = ReadonlyMap<string, string>;
@@ -45,7 +37,7 @@ function linux(sysctls: Sysctls): ProfileOptions {
     initialCwndSegments: 10,
     minRto: 200 * MILLISECOND,
     initialRto: SECOND,
-    delayedAck: 40 * MILLISECOND,
+    delayedAck: "adaptive",
     quickAcks: 16,
     ackEverySecondSegment: false,
     delayFinAck: true,

@@ -5,7 +5,9 @@
  * @module
  */
 
+import { type Instant, MILLISECOND, SECOND } from "../../src/base/time.ts";
 import { CONGESTION_CONTROLS } from "../../src/tcp/congestion/registry.ts";
+import type { Tcb } from "../../src/tcp/tcb.ts";
 import type { Value } from "./format.ts";
 import type { Host } from "./host.ts";
 import type { Sock } from "./sockets.ts";
@@ -20,6 +22,11 @@ export interface SocketOptions {
   receiveBuffer?: number;
   maxSegment?: number;
   lingerSeconds?: number;
+  keepAlive?: number;
+  keepIdleSeconds?: number;
+  keepIntervalSeconds?: number;
+  keepCount?: number;
+  userTimeoutMilliseconds?: number;
   congestion?: string;
 }
 
@@ -38,6 +45,16 @@ export function getOption(sock: Sock, name: string, host: Host): number[] | null
       const seconds = options.lingerSeconds ?? -1;
       return seconds < 0 ? [0, 0] : [1, seconds];
     }
+    case "SO_KEEPALIVE":
+      return [options.keepAlive ?? 0];
+    case "TCP_KEEPIDLE":
+      return [options.keepIdleSeconds ?? defaults.keepAliveIdle / SECOND];
+    case "TCP_KEEPINTVL":
+      return [options.keepIntervalSeconds ?? defaults.keepAliveInterval / SECOND];
+    case "TCP_KEEPCNT":
+      return [options.keepCount ?? defaults.keepAliveProbes];
+    case "TCP_USER_TIMEOUT":
+      return [options.userTimeoutMilliseconds ?? 0];
     case "TCP_NODELAY":
       return [t === null ? options.noDelay ?? 0 : Number(t.noDelay)];
     case "TCP_MAXSEG":
@@ -72,6 +89,21 @@ export function setOption(sock: Sock, name: string, value: Value | undefined, ho
       options.noDelay = number(value);
       if (t !== null) t.noDelay = options.noDelay !== 0;
       return "";
+    case "SO_KEEPALIVE":
+      options.keepAlive = number(value);
+      break;
+    case "TCP_KEEPIDLE":
+      options.keepIdleSeconds = number(value);
+      break;
+    case "TCP_KEEPINTVL":
+      options.keepIntervalSeconds = number(value);
+      break;
+    case "TCP_KEEPCNT":
+      options.keepCount = number(value);
+      break;
+    case "TCP_USER_TIMEOUT":
+      options.userTimeoutMilliseconds = number(value);
+      break;
     case "TCP_MAXSEG": {
       const bytes = number(value);
       if (t !== null || bytes < 88 || bytes > 32767) return "EINVAL";
@@ -89,6 +121,17 @@ export function setOption(sock: Sock, name: string, value: Value | undefined, ho
     default:
       return "ENOPROTOOPT";
   }
+  if (t !== null) applyTimers(options, t, host.now);
+  return "";
+}
+
+/** Has a connection take over the settings of its socket that are about time. */
+export function applyTimers(options: SocketOptions, t: Tcb, now: Instant): void {
+  if (options.keepIdleSeconds !== undefined) t.keepAliveIdle = options.keepIdleSeconds * SECOND;
+  if (options.keepIntervalSeconds !== undefined) t.keepAliveInterval = options.keepIntervalSeconds * SECOND;
+  if (options.keepCount !== undefined) t.keepAliveProbes = options.keepCount;
+  if (options.userTimeoutMilliseconds !== undefined) t.setUserTimeout(options.userTimeoutMilliseconds * MILLISECOND);
+  if (options.keepAlive !== undefined) t.setKeepAlive(options.keepAlive !== 0, now);
 }
 
 function number(value: Value | undefined): number {

@@ -17,7 +17,7 @@ import { TcpListener } from "../../src/tcp/listener.ts";
 import { dataByte, dataBytes, REMOTE_BASE } from "./flow.ts";
 import type { Call, Value } from "./format.ts";
 import type { Host } from "./host.ts";
-import { getOption, setOption, type SocketOptions } from "./socket_options.ts";
+import { applyTimers, getOption, setOption, type SocketOptions } from "./socket_options.ts";
 import { ERRNO, isAny, symbol, toArray, toName, toNumber, ValueError, valueText } from "./values.ts";
 
 /** The port that sockets are bound and connected to. */
@@ -184,6 +184,7 @@ export class Sockets {
     accepted.tcb = t;
     accepted.options = { ...sock.options };
     if (accepted.options.noDelay !== undefined) t.noDelay = accepted.options.noDelay !== 0;
+    applyTimers(accepted.options, t, this.#host.now);
     return this.#open(call, accepted);
   }
 
@@ -205,6 +206,7 @@ export class Sockets {
     const t = this.#host.tcp.connect(this.#host.remote, SCRIPT_PORT, options, this.#host.now);
     if (typeof t === "number") return fail(ERRNO[t]);
     sock.tcb = t;
+    applyTimers(sock.options, t, this.#host.now);
     sock.boundPort = t.localPort;
     sock.connecting = true;
     this.#latest = sock;

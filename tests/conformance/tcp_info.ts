@@ -7,7 +7,8 @@
 import type { TcpInfo } from "../../src/tcp/info.ts";
 import { TcpState } from "../../src/tcp/state.ts";
 import type { Tcb } from "../../src/tcp/tcb.ts";
-import { MILLISECOND } from "../../src/base/time.ts";
+import { MICROSECOND } from "../../src/base/time.ts";
+import { ackDelay } from "../../src/tcp/delayed_ack.ts";
 import type { Expression } from "./format.ts";
 
 /** Something cannot be said of a connection: a field or an operator that is not known. */
@@ -63,7 +64,7 @@ export function infoFields(t: Tcb | null, profile: string): Map<string, number> 
     rtt: info.rtt * 1000,
     rttvar: info.rttvar * 1000,
     min_rtt: info.minRtt * 1000,
-    ato: t.tcp.options.delayedAck / MILLISECOND * 1000,
+    ato: ackDelay(t) / MICROSECOND,
     snd_mss: info.mss,
     rcv_mss: t.rcvMss,
     advmss: t.localMss,

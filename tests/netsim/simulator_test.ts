@@ -91,6 +91,22 @@ Deno.test("netsim: the same seed gives the same digest, another seed another one
   assert(/^[0-9a-f]{16}$/.test(run(42).digest));
 });
 
+Deno.test("netsim: without a digest everything else is the same", () => {
+  const run = (digest: boolean) => {
+    const sim = new Simulator({ seed: 42, digest });
+    const [a, b] = [new FakeHost(), new FakeHost()];
+    sim.addHost("a", a);
+    sim.addHost("b", b);
+    sim.link(["a", 1], ["b", 1], IMPAIRED);
+    for (let i = 0; i < 100; i++) a.send(1, [i], i * MILLISECOND);
+    sim.run();
+    return { received: b.received, steps: sim.steps, digest: sim.digest };
+  };
+  const { digest, ...rest } = run(true);
+  assertEquals(run(false), { ...rest, digest: "" });
+  assertEquals(digest.length, 16);
+});
+
 Deno.test("netsim: the digest sees a single bit and a single nanosecond", () => {
   const digest = (bytes: number[], at: number) => {
     const { sim, h } = hosts(1, "a", "b");
@@ -183,7 +199,26 @@ Deno.test("netsim: a host takes in all that arrives at an instant, then runs", (
   h["b"]!.onInput = () => runsBefore.push(h["b"]!.runs.length);
   sim.run();
   assertEquals(runsBefore, [0, 0, 0, 0, 0]);
-  assertEquals(h["b"]!.runs, [10, 10]); // once for the packets, once more because events were delivered
+  assertEquals(h["b"]!.runs, [10]);
+});
+
+Deno.test("netsim: a program sees what came in before its host runs, and what it does then makes no second run", () => {
+  const sim = new Simulator({ seed: 1 });
+  const [a, b] = [new FakeHost(), new FakeHost()];
+  const runs: number[] = [];
+  sim.addHost("a", a);
+  sim.addHost("b", b, {
+    onEvent: (_source, _events, now) => {
+      runs.push(b.runs.length);
+      b.send(1, [2], now);
+    },
+  });
+  sim.link(["a", 1], ["b", 1], { delay: 10 });
+  a.send(1, [1], 0);
+  sim.run(9);
+  b.runs.length = 0;
+  sim.run();
+  assertEquals([runs, b.runs, a.received.map((r) => r.at)], [[0], [10], [20]]);
 });
 
 Deno.test("netsim: deadlines of one instant run in the order in which they were set", () => {

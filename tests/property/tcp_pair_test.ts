@@ -5,6 +5,8 @@
  * into the other. Unless somebody broke the connection off, all of them come, both ends see the end of the stream and
  * no error, and both forget the connection. No packet leaks, nothing stands still, timers do not run wild.
  *
+ * By default a few hundred runs; `CULVERT_PAIR_RUNS=10000` makes it ten thousand, `CULVERT_PAIR_SEED` says where to begin.
+ *
  * @module
  */
 
@@ -12,26 +14,28 @@ import { assert, assertEquals } from "@std/assert";
 import { SocketErrorKind } from "../../src/base/errors.ts";
 import { Rng } from "../../src/base/rng.ts";
 import { MILLISECOND, SECOND } from "../../src/base/time.ts";
+import { CONGESTION_CONTROLS, SLOW_START_EXITS } from "../../src/tcp/congestion/registry.ts";
 import { TcpListener } from "../../src/tcp/listener.ts";
-import type { TcpOptions } from "../../src/tcp/options.ts";
+import { ECN_OPTIONS, type TcpOptions } from "../../src/tcp/options.ts";
 import { PACING_MODES } from "../../src/tcp/pacing.ts";
+import { RTO_MODELS } from "../../src/tcp/rtt.ts";
 import { TcpState, tcpStateName } from "../../src/tcp/state.ts";
 import { Tcb } from "../../src/tcp/tcb.ts";
+import { fromEnvironment } from "../testing/environment.ts";
 import type { LinkOptions } from "../testing/tcp_pair.ts";
 import { TcpPair } from "../testing/tcp_pair.ts";
 import { patternByte } from "../testing/tcp_trace.ts";
 
 /** How many random runs; one takes some 20 ms. */
-const RUNS = 250;
+const RUNS = fromEnvironment("CULVERT_PAIR_RUNS", 250);
 /** Run `n` has the seed `FIRST_SEED + n`. */
-const FIRST_SEED = 1;
+const FIRST_SEED = fromEnvironment("CULVERT_PAIR_SEED", 1);
 
 /** One end of a connection, and what its application has done. */
 class End {
   written = 0;
   read = 0;
-  /** This application has closed before the end of the stream, or aborted. */
-  brokeOff = false;
+  #brokeOff = false;
   closed = false;
   shut = false;
 
@@ -66,7 +70,7 @@ class End {
 
   close(now: number): void {
     if (this.closed) return;
-    if (!this.t.readEnded) this.brokeOff = true;
+    if (!this.t.readEnded) this.#brokeOff = true;
     this.closed = true;
     this.t.close(now);
   }
@@ -74,8 +78,16 @@ class End {
   abort(now: number): void {
     if (this.closed) return;
     this.closed = true;
-    this.brokeOff = true;
+    this.#brokeOff = true;
     this.t.abort(now);
+  }
+
+  /**
+   * This application has closed before the end of the stream, or aborted; or it has closed, and its TCP has given up a
+   * peer that kept the window closed for ever so many probes.
+   */
+  get brokeOff(): boolean {
+    return this.#brokeOff || (this.closed && this.t.error === SocketErrorKind.TimedOut && this.t.persistBackoff > 0);
   }
 
   get over(): boolean {
@@ -101,20 +113,38 @@ function randomLink(rng: Rng): LinkOptions {
     loss: some(0.25),
     duplicate: some(0.2),
     corrupt: some(0.1),
+    mark: some(0.2),
     noPacket: some(0.05),
     refuse: some(0.05),
   };
 }
 
 function randomOptions(rng: Rng): Partial<TcpOptions> {
+  const sendBytes = 1 + rng.below(pick(rng, [10, 3000, 60_000]));
+  const receiveBytes = 1 + rng.below(pick(rng, [10, 3000, 100_000, 3_000_000]));
   return {
-    sendBufferBytes: 1 + rng.below(pick(rng, [10, 3000, 60_000])),
-    receiveBufferBytes: 1 + rng.below(pick(rng, [10, 3000, 100_000, 3_000_000])),
+    sendBufferBytes: rng.chance(0.7) ? sendBytes : 0,
+    sendBufferMaxBytes: sendBytes,
+    receiveBufferBytes: rng.chance(0.7) ? receiveBytes : 0,
+    receiveBufferMaxBytes: receiveBytes,
+    delayedAck: pick(rng, ["adaptive", "adaptive", 0, 200 * MILLISECOND]),
+    keepAlive: rng.chance(0.3),
+    keepAliveIdle: 200 * MILLISECOND,
+    keepAliveInterval: 100 * MILLISECOND,
+    keepAliveProbes: 100_000,
     windowScale: rng.chance(0.7),
     timestamps: rng.chance(0.7),
     sack: rng.chance(0.7),
     noDelay: rng.chance(0.3),
-    congestion: pick(rng, ["reno", "reno", "none"]),
+    congestion: pick(rng, CONGESTION_CONTROLS),
+    slowStartExit: pick(rng, SLOW_START_EXITS),
+    slowStartGrowth: pick(rng, ["bytes", "bytes", "acks"]),
+    fastRetransmit: pick(rng, ["oldest", "oldest", "oldest", "whole-buffer"]),
+    frto: rng.chance(0.7),
+    tailLossProbe: rng.chance(0.7),
+    ecn: pick(rng, ECN_OPTIONS),
+    rtoModel: pick(rng, RTO_MODELS),
+    fixedRto: pick(rng, [0, 0, 0, 100 * MILLISECOND]),
     initialCwndSegments: pick(rng, [0, 0, 1]),
     smallQueueBytes: pick(rng, [1, 5000, 128 << 10]),
     pacing: pick(rng, PACING_MODES),
@@ -143,7 +173,7 @@ function run(seed: number): number {
   const options = [randomOptions(rng), randomOptions(rng)] as const;
   const pair = new TcpPair(rng, family, mtu, [randomLink(rng), randomLink(rng)], options);
   // A segment may take seconds on the worst of links, and a segment is no larger than the smallest of these.
-  const segment = Math.min(mtu - 40, ...options.flatMap((o) => [o.sendBufferBytes!, o.receiveBufferBytes!]));
+  const segment = Math.min(mtu - 40, ...options.flatMap((o) => [o.sendBufferMaxBytes!, o.receiveBufferMaxBytes!]));
   const most = Math.min(200 * segment, pick(rng, [300, 5_000, 60_000]));
   const listener = pair.b.tcp.listen(pair.b.address, 80);
   assert(listener instanceof TcpListener);

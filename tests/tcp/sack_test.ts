@@ -202,6 +202,15 @@ Deno.test("sack: hostile blocks over 30,000 segments: every second one, then all
   assert(worst < 600, `${worst} looks at segments for one acknowledgment`);
 });
 
+Deno.test("sack: hostile blocks over 30,000 segments: two thousand told of one by one, then all again and again", () => {
+  const [, feed] = hugeFlight();
+  for (let i = 1; i <= 2000; i++) feed(0, [[i, i + 1]]);
+  feed(0, [[1, 2001]]);
+  let worst = 0;
+  for (let i = 0; i < 50; i++) worst = Math.max(worst, feed(0, [[1, 2001 + i], [2, 1900 + i]]));
+  assert(worst < 600, `${worst} looks at segments for one acknowledgment`);
+});
+
 Deno.test("sack: hostile reordering over 30,000 segments: what is not overdue is not looked at again and again", () => {
   const [h, feed] = hugeFlight();
   // Reordering is seen, so that the window stays open.

@@ -113,11 +113,19 @@ export class FakeLibc implements Libc {
     return 9;
   }
 
-  read(): number {
+  open(_path: Memory, _flags: number): number {
+    return this.socketResult;
+  }
+
+  ioctl(_fd: number, _request: number, _data: Memory): number {
+    return 0;
+  }
+
+  read(_fd: number, _target: Memory): number {
     return 8;
   }
 
-  write(): number {
+  write(_fd: number, _source: Memory, _length?: number): number {
     return 8;
   }
 

@@ -21,6 +21,7 @@
 import { Buffer } from "node:buffer";
 import { Duplex } from "node:stream";
 import { clearTimeout, setTimeout } from "node:timers";
+import { MILLISECOND } from "../base/time.ts";
 import type { Host } from "../runtime/host.ts";
 import type { TcpConn } from "../socket/tcp_conn.ts";
 import type { TcpListener } from "../socket/tcp_listener.ts";
@@ -122,8 +123,10 @@ export class TcpDuplex extends Duplex {
     return this;
   }
 
-  /** Does nothing: connections send no keep-alive probes. */
-  setKeepAlive(_enable?: boolean, _initialDelay?: number): this {
+  /** Probes the peer when nothing has come for `initialDelay` milliseconds (0: as it was before), or stops that. */
+  setKeepAlive(enable = false, initialDelay = 0): this {
+    if (initialDelay > 0) this.#conn.setKeepAlive(enable, initialDelay * MILLISECOND);
+    else this.#conn.setKeepAlive(enable);
     return this;
   }
 

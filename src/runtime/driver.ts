@@ -3,7 +3,7 @@
  *
  * ```text
  *   one turn:  read the clock once
- *              → at most 64 datagrams a port into the stack
+ *              → at most 64 datagrams a port, and packets of a device, into the stack
  *              → due timers; connections write what they have to say
  *              → at most 64 packets out, and no more than the ports have room for
  *              → events to the sockets
@@ -34,6 +34,7 @@ import type { Stack } from "../stack/stack.ts";
 import type { Clock } from "./clock.ts";
 import { Lateness, type LatenessStats } from "./lateness.ts";
 import { type MakeSleeper, type Sleeper, TimerSleeper } from "./sleeper.ts";
+import type { PacketDevice } from "./packet_device.ts";
 import { isPolled, type PolledPort, type UdpPort } from "./udp_port.ts";
 
 /** Datagrams a port and packets that one turn takes. */
@@ -80,6 +81,8 @@ export interface DriverOptions {
   clock: Clock;
   /** The ports, at most one an address family. */
   ports: readonly UdpPort[];
+  /** A device of the system whose interface is one of the stack's; none, if left out. */
+  device?: PacketDevice | null;
   /** Makes what it waits by; ports that are to be looked at need one that does. Default: the `hop` sleeper. */
   sleeper?: MakeSleeper;
   /** Told of an exception in a turn; the driver has stopped. */
@@ -90,9 +93,9 @@ export interface DriverOptions {
 export interface DriverStats {
   /** Turns of the loop. */
   turns: number;
-  /** Packets handed to the ports. */
+  /** Packets handed to the ports and to the device. */
   packetsOut: number;
-  /** Datagrams taken from the ports. */
+  /** Datagrams taken from the ports, and packets from the device. */
   datagramsIn: number;
   /** How late the loop was at the deadlines that it slept for. */
   lateness: LatenessStats;
@@ -108,6 +111,7 @@ export class Driver {
   readonly #stack: DrivenStack;
   readonly #clock: Clock;
   readonly #ports: readonly UdpPort[];
+  readonly #device: PacketDevice | null;
   readonly #portV4: UdpPort | null;
   readonly #portV6: UdpPort | null;
   readonly #sleeper: Sleeper;
@@ -143,6 +147,7 @@ export class Driver {
     this.#stack = options.stack;
     this.#clock = options.clock;
     this.#ports = options.ports;
+    this.#device = options.device ?? null;
     this.#portV4 = options.ports.find((port) => port.address.isV4) ?? null;
     this.#portV6 = options.ports.find((port) => !port.address.isV4) ?? null;
     this.#onFault = options.onFault;
@@ -159,6 +164,7 @@ export class Driver {
     const makeSleeper: MakeSleeper = options.sleeper ?? ((clock, onDue) => new TimerSleeper("hop", clock, onDue));
     this.#sleeper = makeSleeper(options.clock, this.#turn);
     this.#polledPorts = options.ports.filter(isPolled);
+    if (this.#device !== null) this.#device.onReadable = this.#turn;
     for (const port of options.ports) {
       port.onReadable = isPolled(port) ? this.#turn : () => {
         this.#looksLeft = 0;
@@ -269,6 +275,7 @@ export class Driver {
   async #closeAll(): Promise<void> {
     // Not while somebody waits for what is closed.
     await this.#sleeper.close();
+    this.#device?.close();
     await Promise.all(this.#ports.map((port) => port.close()));
   }
 
@@ -300,6 +307,7 @@ export class Driver {
     this.#stack.timeout(now);
     const sent = this.#send(now);
     for (const port of this.#polledPorts) port.fill();
+    if (this.#device !== null) this.#device.fill();
     const woken = this.#wakeWaiters(now);
     const events = this.#deliver(now);
     this.#datagramsIn += received;
@@ -313,19 +321,24 @@ export class Driver {
   #receive(now: Instant): number {
     let n = 0;
     for (const port of this.#ports) n += port.receive(BUDGET, this.#stack, now);
-    return n;
+    return this.#device === null ? n : n + this.#device.receive(BUDGET, now);
   }
 
   #send(now: Instant): number {
     const tunnel = this.#stack.tunnel;
-    if (tunnel === null) return 0;
+    const device = this.#device;
+    if (tunnel === null && device === null) return 0;
     let room = BUDGET;
     for (const port of this.#ports) room = Math.min(room, port.room());
     let n = 0;
     for (; n < room; n++) {
       const p = this.#stack.pull(now);
       if (p === null) break;
-      const peer = tunnel.output(p);
+      if (device !== null && p.ifindex === device.ifindex) {
+        device.send(p);
+        continue;
+      }
+      const peer = tunnel!.output(p);
       const port = peer.address.isV4 ? this.#portV4 : this.#portV6;
       if (port === null) {
         this.#stack.drops.count(DropReason.PortSend);
@@ -370,7 +383,7 @@ export class Driver {
   #sleep(progress: boolean, now: Instant): void {
     if (this.#stoppedBy !== null) return;
     this.#idleTurns = progress ? 0 : this.#idleTurns + 1;
-    const isWaiting = this.#ports.some((port) => port.waiting > 0);
+    const isWaiting = (this.#device?.waiting ?? 0) > 0 || this.#ports.some((port) => port.waiting > 0);
     const next = Math.min(this.#stack.nextAt(), this.#deadlines.nextAt());
     if (isWaiting || next <= now) {
       this.#sleptUntil = NEVER;

@@ -30,6 +30,7 @@ import type { CaptureFile } from "./capture_file.ts";
 import type { Driver, DriverStats } from "./driver.ts";
 import { denoError } from "./errors.ts";
 import { readNetem } from "./impair_files.ts";
+import type { DeviceStats, PacketDevice } from "./packet_device.ts";
 import type { UdpPort, UdpPortStats } from "./udp_port.ts";
 import type { Underlay, UnderlayChoice } from "./underlay.ts";
 
@@ -100,8 +101,22 @@ export interface HostInspection extends StackSnapshot {
   sleeper: UnderlayChoice;
   /** The UDP ports: which implementation and why, and their counters. */
   ports: (UnderlayChoice & { address: string } & UdpPortStats)[];
+  /** The TUN device, or `null`; its packets are counted by its interface. */
+  tun: TunInspection | null;
   /** Sockets that are open. */
   sockets: number;
+}
+
+/** A TUN device. */
+export interface TunInspection extends DeviceStats {
+  /** Its name. */
+  name: string;
+  /** The kernel's addresses on it, with their prefix lengths. */
+  addresses: string[];
+  /** What the kernel routes to it beside their networks. */
+  routes: string[];
+  /** Largest packet in bytes. */
+  mtu: number;
 }
 
 /** What a host is made of. */
@@ -112,6 +127,8 @@ export interface HostParts {
   driver: Driver;
   /** Its UDP ports. */
   ports: readonly UdpPort[];
+  /** Its TUN device, or `null`. */
+  device: PacketDevice | null;
   /** Where its ports and its sleeper come from. */
   underlay: Underlay;
 }
@@ -171,6 +188,7 @@ export class Host implements AsyncDisposable {
   readonly endpoints: readonly NetAddr[];
   readonly #engine: HostEngine;
   readonly #ports: readonly UdpPort[];
+  readonly #device: PacketDevice | null;
   readonly #underlay: Underlay;
   readonly #closed: PromiseWithResolvers<Error | null> = Promise.withResolvers();
   #closing: Promise<void> | null = null;
@@ -185,6 +203,7 @@ export class Host implements AsyncDisposable {
   constructor(parts: HostParts) {
     this.#engine = new HostEngine(parts);
     this.#ports = parts.ports;
+    this.#device = parts.device;
     this.#underlay = parts.underlay;
     this.addresses = parts.stack.ip.addresses.map(String);
     this.endpoints = parts.ports.map(({ address, port }) => ({
@@ -270,6 +289,7 @@ export class Host implements AsyncDisposable {
         address: formatEndpoint(port.address, port.port),
         ...port.stats(),
       })),
+      tun: this.#inspectTun(),
       sockets: sockets.size,
     };
   }
@@ -379,6 +399,20 @@ export class Host implements AsyncDisposable {
     engine.letGo();
     await engine.driver.stop(reason);
     this.#closed.resolve(this.#failedBy);
+  }
+
+  #inspectTun(): TunInspection | null {
+    const device = this.#device;
+    const { tun } = this.#engine.stack.options;
+    if (device === null || !tun) return null;
+    const { addresses, routes, mtu } = tun;
+    return {
+      name: device.name,
+      addresses: addresses.map(String),
+      routes: routes.map(String),
+      mtu,
+      ...device.stats(),
+    };
   }
 
   #localAddresses(hostname: string | undefined): IpAddr[] {

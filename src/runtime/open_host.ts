@@ -16,6 +16,7 @@ import { Driver } from "./driver.ts";
 import { requireNet } from "./errors.ts";
 import { Host } from "./host.ts";
 import { readImpairFiles } from "./impair_files.ts";
+import { closeTun, type OpenedTun, TunDevice } from "./linux/tun_device.ts";
 import { TimerSleeper } from "./sleeper.ts";
 import type { PortContext, UdpPort } from "./udp_port.ts";
 import { type OpenPort, SystemUnderlay, type Underlay } from "./underlay.ts";
@@ -27,7 +28,7 @@ export { Host } from "./host.ts";
  *
  * Names of peers' endpoints are looked up once, and files that impairments name are read once. Without `listen`, an ephemeral port is bound in each address family in
  * which there is a peer. Needs the permission to use the network at every endpoint; with `--allow-ffi` for the C
- * library, on Linux, datagrams go many at a time.
+ * library, on Linux, datagrams go many at a time. A TUN device needs that permission, and root.
  *
  * @example
  * ```ts
@@ -42,7 +43,8 @@ export { Host } from "./host.ts";
  * @param options addresses, peers and settings
  * @throws {TypeError} if the options are not valid, with the path of the bad field and what was expected
  * @throws {Deno.errors.AddrInUse} or what else keeps an endpoint from being bound
- * @throws {Deno.errors.NotCapable} without the permission for an endpoint
+ * @throws {Deno.errors.NotCapable} without the permission for an endpoint, or for FFI if a TUN device is wanted
+ * @throws {Deno.errors.PermissionDenied} if a TUN device is wanted and the process is not root
  */
 export async function openHost(options: HostOptions): Promise<Host> {
   const config = parseHostConfig(await resolveNames(options));
@@ -74,6 +76,9 @@ export async function openHostOver(options: HostOptions, openPort: OpenPort): Pr
   if (kind === "ppoll") throw new TypeError('the sleeper "ppoll" is for the ports of the system');
   return await start(config, {
     open: openPort,
+    openTun: () => {
+      throw new TypeError("a TUN device is for the ports of the system");
+    },
     makeSleeper: () => (clock, onDue) => new TimerSleeper(kind, clock, onDue),
     whyPort: () => "given",
     sleeper: () => ({ kind, why: config.sleeper === null ? "it needs no permission" : "asked for" }),
@@ -84,7 +89,8 @@ async function start(config: HostConfig, underlay: Underlay): Promise<Host> {
   const clock = new MonotonicClock();
   // The seed is for what may be replayed; what nobody may guess never comes from it.
   const secret = crypto.getRandomValues(new Int32Array(4));
-  const stack = new Stack({ ...config, seed: config.seed ?? drawSeed() }, undefined, secret);
+  const opened = config.tun ? underlay.openTun(config.tun) : null;
+  const stack = makeStack(config, opened, secret);
   let host: Host | null = null;
   let earlyFault = null as Error | null;
   const fault = (error: unknown) => {
@@ -94,10 +100,12 @@ async function start(config: HostConfig, underlay: Underlay): Promise<Host> {
   };
   const context: PortContext = { pool: stack.pool, drops: stack.drops, fault };
   const ports: UdpPort[] = [];
+  const device = opened === null ? null : new TunDevice(opened, context, stack, stack.device!);
   try {
     for (const { address, port } of endpointsOf(config)) ports.push(await underlay.open(address, port, context));
-    const driver = new Driver({ stack, clock, ports, sleeper: underlay.makeSleeper(ports), onFault: fault });
-    host = new Host({ stack, driver, ports, underlay });
+    const sleeper = underlay.makeSleeper(ports, device);
+    const driver = new Driver({ stack, clock, ports, device, sleeper, onFault: fault });
+    host = new Host({ stack, driver, ports, device, underlay });
     if (earlyFault !== null) {
       host.fail(earlyFault);
       await host.closed;
@@ -105,7 +113,20 @@ async function start(config: HostConfig, underlay: Underlay): Promise<Host> {
     }
     return host;
   } catch (error) {
+    device?.close();
     await Promise.all(ports.map((port) => port.close()));
+    throw error;
+  }
+}
+
+/** Makes the stack; its interface to the kernel has the name that the device got. */
+function makeStack(config: HostConfig, opened: OpenedTun | null, secret: Int32Array): Stack {
+  const seed = config.seed ?? drawSeed();
+  if (opened === null) return new Stack({ ...config, seed }, undefined, secret);
+  try {
+    return new Stack({ ...config, tun: { ...config.tun!, name: opened.name }, seed }, undefined, secret);
+  } catch (error) {
+    closeTun(opened);
     throw error;
   }
 }

@@ -9,12 +9,14 @@
  * @module
  */
 
-import { formatEndpoint, type PortConfig, type SleeperConfig } from "../stack/options.ts";
+import { formatEndpoint, type PortConfig, type SleeperConfig, type TunConfig } from "../stack/options.ts";
 import type { IpAddr } from "../wire/ip_addr.ts";
 import { DenoPort } from "./deno_port.ts";
 import { DgramPort } from "./dgram_port.ts";
 import { requireNet } from "./errors.ts";
 import { acquireLibc, type Libc } from "./linux/libc.ts";
+import type { PolledSource } from "./packet_device.ts";
+import { type OpenedTun, openTun } from "./linux/tun_device.ts";
 import { LinuxPort, UnsupportedError } from "./linux/linux_port.ts";
 import { PollSleeper } from "./linux/poll_sleeper.ts";
 import { type MakeSleeper, TimerSleeper } from "./sleeper.ts";
@@ -35,8 +37,14 @@ export interface UnderlayChoice {
 export interface Underlay {
   /** Binds a port. */
   readonly open: OpenPort;
-  /** Makes the sleeper for the ports that were opened. */
-  makeSleeper(ports: readonly UdpPort[]): MakeSleeper;
+  /**
+   * Makes a TUN device.
+   *
+   * @throws {Error} in a sentence, if there can be none here
+   */
+  openTun(config: TunConfig): OpenedTun;
+  /** Makes the sleeper for the ports that were opened, and for a device. */
+  makeSleeper(ports: readonly UdpPort[], device?: PolledSource | null): MakeSleeper;
   /** Why `port` is of its kind. */
   whyPort(port: UdpPort): string;
   /** The sleeper, and why it is that one. */
@@ -85,11 +93,18 @@ export class SystemUnderlay implements Underlay {
     return this.#because(why, await DgramPort.open(address, port, context));
   };
 
-  makeSleeper(ports: readonly UdpPort[]): MakeSleeper {
-    const polled = ports.filter(isPolled);
+  openTun(config: TunConfig): OpenedTun {
+    const libc = this.#acquire();
+    if (typeof libc === "string") throw refusal(`the TUN device "${config.name}" cannot be made: ${libc}`);
+    return openTun(libc, config);
+  }
+
+  makeSleeper(ports: readonly UdpPort[], device: PolledSource | null = null): MakeSleeper {
+    const polled: PolledSource[] = ports.filter(isPolled);
+    if (device !== null) polled.push(device);
     const asked = this.#sleeperConfig;
     const kind = asked ?? (polled.length > 0 ? "ppoll" : "hop");
-    const why = asked !== null ? "asked for" : polled.length > 0 ? "the port is polled" : "it needs no permission";
+    const why = asked !== null ? "asked for" : polled.length > 0 ? `the ${device === null ? "port" : "device"} is polled` : "it needs no permission";
     this.#sleeper = { kind, why };
     if (kind !== "ppoll" && polled.length === 0) return (clock, onDue) => new TimerSleeper(kind, clock, onDue);
     const libc = this.#acquire();

@@ -34,6 +34,16 @@ const CHUNK_BYTES = 65536;
 /** How long disposal waits while nothing moves. */
 const PATIENCE: Duration = 3 * SECOND;
 
+/**
+ * Checks a user timeout, in ns.
+ *
+ * @throws {RangeError} if it is negative or not a number
+ */
+export function requireUserTimeout(timeout: Duration): Duration {
+  if (timeout >= 0) return timeout;
+  throw new RangeError(`the user timeout must be a time in ns of at least 0, got ${timeout}`);
+}
+
 /** A TCP connection. */
 export class TcpConn implements Disposable, AsyncDisposable {
   /** Our address. */
@@ -169,6 +179,33 @@ export class TcpConn implements Disposable, AsyncDisposable {
   setNoDelay(noDelay = true): void {
     this.#tcb.noDelay = noDelay;
     if (noDelay) this.#engine.wake();
+  }
+
+  /**
+   * Probes the peer when nothing comes for long, or stops that.
+   *
+   * @param keepAlive default true
+   * @param idle how long nothing has come before the first probe, in ns (default as the host is configured: 2 h)
+   * @throws {RangeError} if that is not above 0
+   */
+  setKeepAlive(keepAlive = true, idle?: Duration): void {
+    if (idle !== undefined && !(idle > 0)) {
+      throw new RangeError(`the idle time must be a time in ns above 0, got ${idle}`);
+    }
+    if (idle !== undefined) this.#tcb.keepAliveIdle = idle;
+    this.#tcb.setKeepAlive(keepAlive, this.#engine.now());
+    this.#engine.wake();
+  }
+
+  /**
+   * Sets how long data may stay unacknowledged, or wait for the peer's window, before the connection is given up.
+   *
+   * @param timeout in ns; 0 to count retransmissions instead
+   * @throws {RangeError} if it is negative or not a number
+   */
+  setUserTimeout(timeout: Duration): void {
+    this.#tcb.setUserTimeout(requireUserTimeout(timeout));
+    this.#engine.wake();
   }
 
   /** Bytes written and not yet acknowledged by the peer. */

@@ -10,7 +10,7 @@
  * @module
  */
 
-import type { Duration } from "../base/time.ts";
+import { type Duration, SECOND } from "../base/time.ts";
 import type { NetemConfig } from "../impair/config.ts";
 import { formatTime } from "../impair/units.ts";
 import { AddressKind, addressKind, isWireKind } from "../ip/address_kind.ts";
@@ -18,7 +18,7 @@ import { RouteTable } from "../ip/route_table.ts";
 import { makeEncapsulation } from "../tunnel/make_encapsulation.ts";
 import { DEFAULT_TCP_OPTIONS, type TcpOptions } from "../tcp/options.ts";
 import { DEFAULT_UDP_OPTIONS, type UdpOptions } from "../udp/udp.ts";
-import { type IpInterface, IpPrefix } from "../wire/ip_addr.ts";
+import { type IpAddr, type IpInterface, IpPrefix } from "../wire/ip_addr.ts";
 import { ipHeaderBytes } from "../wire/ip_header.ts";
 import { UDP_HEADER_BYTES } from "../wire/udp.ts";
 import { ConfigFaults, nearest, type PathStep } from "./config_faults.ts";
@@ -31,6 +31,7 @@ import {
   type ShapedHost,
   type ShapedImpair,
   type ShapedPeer,
+  type ShapedTun,
 } from "./config_schema.ts";
 import {
   ALLOWED_METRIC,
@@ -45,6 +46,7 @@ import {
   type QdiscConfig,
   type RouteType,
   type SleeperConfig,
+  type TunConfig,
 } from "./options.ts";
 
 /** MTU of the underlay, from which the MTU of the tunnel follows if none is given. */
@@ -52,6 +54,12 @@ const UNDERLAY_MTU = 1500;
 
 /** The least MTU of a link that carries IPv6 (RFC 8200 section 5). */
 const IPV6_MTU_MIN = 1280;
+
+/** How often names of peers are looked up again, if not said otherwise. */
+const LOOKUP_INTERVAL: Duration = 300 * SECOND;
+
+/** The name of a TUN device, if not said otherwise. */
+const TUN_NAME = "culv%d";
 
 /** The most packets in use, if not said otherwise. */
 const POOL_PACKETS = 16_384;
@@ -67,8 +75,9 @@ export interface HostPeerOptions {
   /** Its name (default its endpoint, with `" vni N"` behind it if it has a `vni` of its own). */
   name?: string;
   /**
-   * Where it is on the underlay: `"192.0.2.7:4790"`, `"[2001:db8::7]:4790"`, for `openHost` also `"router.example:4790"`.
-   * Left out without encapsulation only.
+   * Where it is on the underlay: `"192.0.2.7:4790"`, `"[2001:db8::7]:4790"`, for `openHost` also `"router.example:4790"`:
+   * a name is looked up when the host is opened, and again from time to time and when the peer is dead. Left out without
+   * encapsulation only.
    */
   endpoint?: string;
   /**
@@ -96,10 +105,42 @@ export interface HostPeerOptions {
    */
   ecn?: EcnMode;
   /**
+   * Follow the peer when it sends from another endpoint (default false): it is known by an inner source in `allowed`. Nothing of
+   * that is authenticated: whoever can send such a datagram takes the peer's traffic over.
+   */
+  roaming?: boolean;
+  /** Whether it gets keepalives, if the host sends any (default true): not for a peer that sends none, as a kernel. */
+  keepalive?: boolean;
+  /**
    * Impairments. Each direction that is left out has the host's: with `impair: "loss 1%"` in the host, `{ in: "delay
    * 5ms" }` here means that and the loss of what goes out. `{ out: {} }` is for no impairment in that direction.
    */
   impair?: ImpairOption;
+}
+
+/** A TUN device as a user writes it. */
+export interface HostTunOptions {
+  /** Its name, at most 15 characters; `%d` stands for the first free number (default `"culv%d"`). */
+  name?: string;
+  /**
+   * The kernel's addresses on the device, with their prefix lengths: `"10.9.0.2/24"`. They are routed to the kernel; of their
+   * networks nothing else is.
+   */
+  addresses: string | string[];
+  /** Prefixes behind the kernel beside its addresses: routed to it, and what it may send from (default none). */
+  allowed?: string | string[];
+  /**
+   * What the kernel routes to the device beside the networks of its addresses (default nothing). No endpoint of a peer may
+   * be among it.
+   */
+  routes?: string | string[];
+  /** The largest packet in bytes, 576 to 1,900 (default the least that a peer carries). */
+  mtu?: number;
+  /**
+   * Whether the routes have to know a way back to the source of what comes from the kernel: `"strict"` (default), by the
+   * device; `"loose"`, by any interface; `"none"`.
+   */
+  rpFilter?: "none" | "loose" | "strict";
 }
 
 /** The configuration of a host as a user writes it. */
@@ -129,6 +170,11 @@ export interface HostOptions {
    * goes first; routes of one prefix and metric share the flows in proportion to their `weight` (1 to 256, default 1).
    */
   routes?: { to: string; via?: string; metric?: number; type?: RouteType; weight?: number }[];
+  /**
+   * A TUN device of the system: the kernel of this machine becomes a neighbour, and with `forward` it reaches what is behind
+   * the peers. Linux only; needs root, and `--allow-ffi` for the C library. The device is gone when the host is closed.
+   */
+  tun?: HostTunOptions;
   /** Forward packets that are for others (default false). */
   forward?: boolean;
   /**
@@ -154,7 +200,7 @@ export interface HostOptions {
     | { kind: "gre"; key?: number };
   /**
    * Send a peer to whom nothing was sent for so long a keepalive (default never): a time in ns, or text with a unit, of at
-   * least 10 ms. Other implementations drop it, and send none.
+   * least 10 ms. It passes the impairments like any packet. Other implementations drop it, and send none.
    */
   keepalive?: Duration | string;
   /**
@@ -162,6 +208,11 @@ export interface HostOptions {
    * Longer than `keepalive`, which both sides need for it.
    */
   deadAfter?: Duration | string;
+  /**
+   * How often names in peers' endpoints are looked up again: a time in ns, or text with a unit, of at least 1 s (default 300 s).
+   * While a peer is dead, or its name cannot be looked up, that is done more often: after 1 s, then 2 s, 4 s, and so on.
+   */
+  lookupInterval?: Duration | string;
   /** The queueing discipline, with options by tc's names (default `"fq"`). */
   qdisc?: "fq" | "pfifo" | { kind: "fq" | "pfifo"; [option: string]: unknown };
   /** Impairments of all peers, each direction for those peers that have none of their own in that direction. */
@@ -183,7 +234,8 @@ export interface HostOptions {
 
 /**
  * Checks the form of a configuration in which peers may have names in their endpoints, and gives these names: `null` for
- * a peer that has none. They have to be looked up before {@linkcode parseHostConfig}.
+ * a peer that has none. They have to be looked up before {@linkcode parseHostConfig}. Where there are no names at all,
+ * nothing is checked and the list is empty.
  *
  * @param input what a user wrote; see {@linkcode HostOptions}
  * @throws {TypeError} if the form of anything is wrong, as {@linkcode parseHostConfig}
@@ -210,6 +262,7 @@ export function parseHostConfig(input: unknown): HostConfig {
   checkAddresses(config, faults);
   checkPeers(config, shaped!, faults);
   checkEndpoints(config, faults);
+  checkTun(config, shaped!, faults);
   checkRoutes(config, faults);
   checkTcp(config, faults);
   checkKeepalive(config, shaped!, faults);
@@ -219,12 +272,15 @@ export function parseHostConfig(input: unknown): HostConfig {
 
 function complete(shaped: ShapedHost): HostConfig {
   const encapsulation = completeEncapsulation(shaped);
+  const peers = (shaped.peers ?? []).map((peer, i) => completePeer(peer, i, shaped, encapsulation));
   return {
     addresses: shaped.address,
     listen: shaped.listen ?? [],
+    lookupInterval: shaped.lookupInterval ?? LOOKUP_INTERVAL,
     port: shaped.port ?? { kind: "auto" },
     sleeper: shaped.sleeper ?? null,
-    peers: (shaped.peers ?? []).map((peer, i) => completePeer(peer, i, shaped, encapsulation)),
+    peers,
+    tun: shaped.tun === undefined ? null : completeTun(shaped.tun, shaped, peers),
     routes: (shaped.routes ?? []).map(({ to, via, metric, type, weight }) => ({
       to,
       via: via ?? null,
@@ -275,8 +331,28 @@ function completePeer(peer: ShapedPeer, i: number, host: ShapedHost, encapsulati
     vni,
     reversePath: rpFilter === "none" ? null : rpFilter,
     ecn: peer.ecn ?? "compatibility",
+    roaming: peer.roaming ?? false,
+    keepalive: peer.keepalive ?? true,
     impair: completeImpair(peer.impair, host.impair),
   };
+}
+
+function completeTun(tun: ShapedTun, host: ShapedHost, peers: readonly PeerConfig[]): TunConfig {
+  const rpFilter = tun.rpFilter ?? "strict";
+  const own = tun.addresses.map(({ address }) => hostPrefix(address));
+  return {
+    name: tun.name ?? TUN_NAME,
+    addresses: tun.addresses,
+    allowed: [...own, ...(tun.allowed ?? [])],
+    routes: tun.routes ?? [],
+    mtu: tun.mtu ?? host.mtu ?? peers.reduce((least, { mtu }) => Math.min(least, mtu), UNDERLAY_MTU),
+    reversePath: rpFilter === "none" ? null : rpFilter,
+  };
+}
+
+/** The prefix that has one address in it. */
+function hostPrefix(address: IpAddr): IpPrefix {
+  return new IpPrefix(address, address.isV4 ? 32 : 128);
 }
 
 /** A name that no other peer has, but one with the same endpoint and VNI, which is refused for that. */
@@ -306,18 +382,21 @@ function checkAddresses(config: HostConfig, faults: ConfigFaults): void {
   const seen = new Set<string>();
   config.addresses.forEach((own, i) => {
     const { address: a } = own;
-    const kind = addressKind(a.version, a.w0, a.w1, a.w2, a.w3);
-    if (!isWireKind(kind) && kind !== AddressKind.Loopback) {
-      faults.add(
-        ["address", i],
-        `an address that a host can have, not one that is ${AddressKind[kind]!.toLowerCase()}`,
-      );
-    }
-    const reserved = reservedFor(own);
-    if (reserved !== null) faults.add(["address", i], `the address of a host in ${own.prefix}, not ${reserved}`);
+    checkHostAddress(own, ["address", i], true, faults);
     if (seen.has(`${a}`)) faults.add(["address", i], "an address that is not in the list already");
     seen.add(`${a}`);
   });
+}
+
+/** An address that a host can have in its network. */
+function checkHostAddress(own: IpInterface, path: PathStep[], mayLoop: boolean, faults: ConfigFaults): void {
+  const { address: a } = own;
+  const kind = addressKind(a.version, a.w0, a.w1, a.w2, a.w3);
+  if (!isWireKind(kind) && !(mayLoop && kind === AddressKind.Loopback)) {
+    faults.add(path, `an address that a host can have, not one that is ${AddressKind[kind]!.toLowerCase()}`);
+  }
+  const reserved = reservedFor(own);
+  if (reserved !== null) faults.add(path, `the address of a host in ${own.prefix}, not ${reserved}`);
 }
 
 /** What the first or the last address of an IPv4 network is for (RFC 1122 section 3.2.1.3); a /31 has none (RFC 3021). */
@@ -332,7 +411,7 @@ function checkPeers(config: HostConfig, shaped: ShapedHost, faults: ConfigFaults
   const names = new Map<string, number>();
   const hasV6 = config.addresses.some(({ address }) => !address.isV4);
   const ownHosts = new Map(
-    config.addresses.map(({ address }, i) => [`${new IpPrefix(address, address.isV4 ? 32 : 128)}`, i]),
+    config.addresses.map(({ address }, i) => [`${hostPrefix(address)}`, i]),
   );
   const holders = new Map<string, number>();
   const hasName = (i: number): boolean => shaped.peers![i]!.name !== undefined;
@@ -435,6 +514,50 @@ function prefixesIntoTunnel(config: HostConfig): { table: RouteTable; places: st
   return { table, places };
 }
 
+/**
+ * What a TUN device leads to is neither here nor behind a peer, and the kernel may not send to it what is meant for the
+ * peers' endpoints: that would go round for ever.
+ */
+function checkTun(config: HostConfig, shaped: ShapedHost, faults: ConfigFaults): void {
+  const { tun } = config;
+  if (!tun) return;
+  tun.addresses.forEach((own, i) => checkHostAddress(own, ["tun", "addresses", i], false, faults));
+  const hosts = tun.addresses.length;
+  const pathOf = (i: number): PathStep[] => i < hosts ? ["tun", "addresses", i] : ["tun", "allowed", i - hosts];
+  const ours = new Set(config.addresses.map(({ address }) => `${hostPrefix(address)}`));
+  const peers = new Map(config.peers.flatMap(({ allowed }, i) => allowed.map((prefix) => [`${prefix}`, i])));
+  const seen = new Set<string>();
+  tun.allowed.forEach((prefix, i) => {
+    const text = `${prefix}`;
+    if (ours.has(text)) faults.add(pathOf(i), "what is the kernel's: this host itself has that address");
+    if (peers.has(text)) faults.add(pathOf(i), `what is the kernel's: peers[${peers.get(text)}].allowed has ${text}`);
+    if (seen.has(text)) faults.add(pathOf(i), "what is not in the list already");
+    seen.add(text);
+  });
+  if (tun.mtu < IPV6_MTU_MIN && [...tun.allowed, ...tun.routes].some(({ address }) => !address.isV4)) {
+    const path: PathStep[] = shaped.tun!.mtu === undefined && shaped.mtu !== undefined ? ["mtu"] : ["tun", "mtu"];
+    faults.add(path, `at least ${IPV6_MTU_MIN}, since IPv6 is used`);
+  }
+  const routed = [
+    ...tun.routes.map((prefix, i) => ({ prefix, path: ["tun", "routes", i] })),
+    ...tun.addresses.map(({ prefix }, i) => ({ prefix, path: ["tun", "addresses", i] })),
+  ];
+  const routes = new Set<string>();
+  for (const { prefix, path } of routed) {
+    const caught = config.peers.findIndex(({ endpoint }) => endpoint !== null && prefix.contains(endpoint.address));
+    if (caught >= 0) {
+      const { address } = config.peers[caught]!.endpoint!;
+      faults.add(
+        path,
+        `what leaves out ${address}, the endpoint of peers[${caught}]: the tunnel would lead into itself`,
+      );
+    }
+    const text = `${prefix}`;
+    if (path[1] === "routes" && routes.has(text)) faults.add(path, "a prefix that is not in the list already");
+    routes.add(text);
+  }
+}
+
 function checkRoutes(config: HostConfig, faults: ConfigFaults): void {
   const peers = new Map(config.peers.map((peer) => [peer.name, peer]));
   const seen = new Set<string>();
@@ -458,8 +581,12 @@ function checkRoutes(config: HostConfig, faults: ConfigFaults): void {
 }
 
 function checkKeepalive({ encapsulation, keepalive }: HostConfig, shaped: ShapedHost, faults: ConfigFaults): void {
-  if (encapsulation.kind === "none" && shaped.keepalive !== undefined) {
-    faults.add(["keepalive"], 'nothing, since the encapsulation is "none"');
+  if (encapsulation.kind === "none") {
+    const why = 'nothing, since the encapsulation is "none"';
+    if (shaped.keepalive !== undefined) faults.add(["keepalive"], why);
+    (shaped.peers ?? []).forEach(({ roaming }, i) => {
+      if (roaming === true) faults.add(["peers", i, "roaming"], why);
+    });
   }
   if (shaped.deadAfter === undefined) return;
   if (shaped.keepalive === undefined) faults.add(["deadAfter"], 'nothing without "keepalive"');

@@ -39,6 +39,7 @@ const UNKNOWN_KEY_MARK = "known keys:";
 
 const ADDRESS = 'an address with its prefix length like "10.7.0.1/24" or "fd07::1/64"';
 const ENDPOINT = 'an endpoint like "192.0.2.7:4790" or "[2001:db8::7]:4790"';
+const BOOLEAN = "true or false";
 
 /** An object with these keys and no others. */
 function object<T extends z.ZodRawShape>(shape: T, expected: string) {
@@ -330,6 +331,8 @@ const peerShape = {
   key: integer(0, 0xffffffff).optional(),
   rpFilter: rpFilter.optional(),
   ecn: z.enum(ECN_MODES, { error: '"compatibility" or "normal"' }).optional(),
+  roaming: z.boolean({ error: BOOLEAN }).optional(),
+  keepalive: z.boolean({ error: BOOLEAN }).optional(),
   impair: impair.optional(),
 };
 const PEER = "a peer like { endpoint: …, allowed: … }";
@@ -338,6 +341,23 @@ const PEER = "a peer like { endpoint: …, allowed: … }";
 function peers<T extends z.ZodType>(peer: T) {
   return z.array(peer, { error: "a list of peers" }).optional();
 }
+
+const TUN_NAME = 'a name of at most 15 letters, digits, "_", "." or "-", like "culv0" or "culv%d"';
+
+/** The name of a device: the kernel takes one `%d`, and puts a number there. */
+const tunName = text(TUN_NAME, (value) => {
+  if (!/^(?=.{1,15}$)[\w.-]*(?:%d)?[\w.-]*$/.test(value) || /^\.\.?$/.test(value)) throw new TypeError(TUN_NAME);
+  return value;
+});
+
+const tun = object({
+  name: tunName.optional(),
+  addresses: oneOrMany(interfaceAddress, ADDRESS, 1),
+  allowed: oneOrMany(prefix, 'inner prefixes behind the kernel, like "10.9.0.0/16"', 0).optional(),
+  routes: oneOrMany(prefix, 'prefixes that the kernel routes to the device, like "10.7.0.0/24"', 0).optional(),
+  mtu: integer(MTU_MIN, MTU_MAX).optional(),
+  rpFilter: rpFilter.optional(),
+}, 'a TUN device like { addresses: "10.9.0.2/24" }');
 
 const ROUTE_TYPES: readonly RouteType[] = ["unicast", "blackhole", "unreachable", "prohibit"];
 
@@ -349,6 +369,9 @@ const route = object({
   weight: integer(1, ROUTE_WEIGHT_MAX).optional(),
 }, 'a route like { to: "10.9.0.0/16", via: "router" } or { to: "10.0.0.0/8", type: "blackhole" }');
 
+/** The least interval at which names are looked up again. */
+const LOOKUP_INTERVAL_MIN: Duration = SECOND;
+
 /** The least interval of keepalives. */
 const KEEPALIVE_MIN: Duration = 10 * MILLISECOND;
 
@@ -359,6 +382,7 @@ const hostShape = {
   sleeper: z.enum(SLEEPERS, { error: `a sleeper: ${SLEEPERS.join(", ")}` }).optional(),
   peers: peers(object(peerShape, PEER)),
   routes: z.array(route, { error: "a list of routes" }).optional(),
+  tun: tun.optional(),
   forward: z.boolean({ error: "true or false" }).optional(),
   rpFilter: rpFilter.optional(),
   clampMss: z.boolean({ error: "true or false" }).optional(),
@@ -367,6 +391,7 @@ const hostShape = {
   encapsulation: encapsulation.optional(),
   keepalive: duration(KEEPALIVE_MIN).optional(),
   deadAfter: duration(KEEPALIVE_MIN).optional(),
+  lookupInterval: duration(LOOKUP_INTERVAL_MIN).optional(),
   qdisc: qdisc.optional(),
   impair: impair.optional(),
   congestion: congestion.optional(),
@@ -402,6 +427,8 @@ export interface ShapedHost {
   readonly peers?: readonly ShapedPeer[];
   /** Static routes. */
   readonly routes?: readonly ShapedRoute[];
+  /** The TUN device. */
+  readonly tun?: ShapedTun;
   /** Forward packets for others. */
   readonly forward?: boolean;
   /** Check of the way back, of all peers. */
@@ -422,6 +449,8 @@ export interface ShapedHost {
   readonly keepalive?: Duration;
   /** After how long a silence a peer is dead. */
   readonly deadAfter?: Duration;
+  /** How often names are looked up again. */
+  readonly lookupInterval?: Duration;
   /** Queueing discipline with its options beside its kind. */
   readonly qdisc?:
     & { readonly kind: "fq" | "pfifo" }
@@ -439,6 +468,22 @@ export interface ShapedHost {
   readonly poolPackets?: number;
   /** Seed. */
   readonly seed?: number;
+}
+
+/** A TUN device of the right shape. */
+export interface ShapedTun {
+  /** Name. */
+  readonly name?: string;
+  /** The kernel's addresses. */
+  readonly addresses: readonly IpInterface[];
+  /** Prefixes behind the kernel. */
+  readonly allowed?: readonly IpPrefix[];
+  /** Prefixes that the kernel routes to the device. */
+  readonly routes?: readonly IpPrefix[];
+  /** MTU. */
+  readonly mtu?: number;
+  /** Check of the way back. */
+  readonly rpFilter?: (typeof RP_FILTERS)[number];
 }
 
 /** A route of the right shape. */
@@ -475,6 +520,10 @@ export interface ShapedPeer {
   readonly rpFilter?: (typeof RP_FILTERS)[number];
   /** Whether the ECN field is shown outside. */
   readonly ecn?: EcnMode;
+  /** Whether it is followed. */
+  readonly roaming?: boolean;
+  /** Whether it gets keepalives. */
+  readonly keepalive?: boolean;
   /** Impairments. */
   readonly impair?: ShapedImpair;
 }
@@ -492,8 +541,21 @@ export function parseShape(input: unknown, faults: ConfigFaults): ShapedHost | n
   return parseWith(host, input, faults) as ShapedHost | null;
 }
 
-/** Checks the shape of `input` where peers may have names in their endpoints, and gives these names by the peer. */
+/** True if the endpoint of any peer looks like a name. */
+function hasNames(input: unknown): boolean {
+  const { peers } = (input ?? {}) as { peers?: unknown };
+  return Array.isArray(peers) && peers.some((peer) => {
+    const text = (peer as { endpoint?: unknown } | null)?.endpoint;
+    return typeof text === "string" && parseEndpointName(text) !== null;
+  });
+}
+
+/**
+ * Checks the shape of `input` where peers may have names in their endpoints, and gives these names by the peer. Nothing is
+ * checked, and nothing given, if there are none.
+ */
 export function parseNames(input: unknown, faults: ConfigFaults): readonly (EndpointName | null)[] {
+  if (!hasNames(input)) return [];
   type Named = { readonly peers?: readonly { readonly endpoint?: Endpoint | EndpointName }[] };
   const named = parseWith(namedHost, input, faults) as Named | null;
   return (named?.peers ?? []).map(({ endpoint }) => endpoint !== undefined && "hostname" in endpoint ? endpoint : null);

@@ -4,12 +4,14 @@
  * @module
  */
 
-import { type Instant, toMilliseconds } from "../base/time.ts";
+import { type Instant, NEVER, toMilliseconds } from "../base/time.ts";
 import { formatNetem } from "../impair/format.ts";
 import { RouteKind } from "../ip/route_table.ts";
 import type { NetemReport } from "../impair/meter.ts";
 import type { CongestionEvent } from "../tcp/congestion_trace.ts";
 import type { TcpInfo } from "../tcp/info.ts";
+import type { PeerState } from "../tunnel/keepalive.ts";
+import type { LearnedBy } from "../tunnel/peer_table.ts";
 import type { InterfaceStages } from "./interface_stages.ts";
 import { formatEndpoint } from "./options.ts";
 import type { Stack } from "./stack.ts";
@@ -24,16 +26,22 @@ export interface ImpairSnapshot {
   report: NetemReport | null;
 }
 
-/** An interface, which is a peer, and its counters. */
+/** An interface, which is a peer or the kernel of this machine, and its counters. */
 export interface InterfaceSnapshot {
   /** Index. */
   ifindex: number;
-  /** Name of the peer. */
+  /** Name of the peer, or of the TUN device. */
   name: string;
   /** Largest inner packet in bytes. */
   mtu: number;
-  /** Where the peer is on the underlay, or `null`. */
+  /** Where the peer is on the underlay, or `null`; `null` for the kernel. */
   endpoint: string | null;
+  /** Where that is known from, or `null`. */
+  learnedBy: LearnedBy | null;
+  /** The name by which it is looked up, or `null`. */
+  hostname: string | null;
+  /** How often the peer moved. */
+  moves: number;
   /** The inner addresses behind it. */
   allowed: string[];
   /** Packets received and let in. */
@@ -44,8 +52,10 @@ export interface InterfaceSnapshot {
   packetsOut: number;
   /** Their bytes, from the inner IP header on. */
   bytesOut: number;
-  /** True if keepalives say that the peer is dead. */
-  dead: boolean;
+  /** What keepalives say of the peer; `null` if it gets none. */
+  state: PeerState | null;
+  /** When something was heard of the peer last, in milliseconds since the start; `null` if nothing was, or it gets no keepalives. */
+  lastHeard: number | null;
   /** Packets of the peer that were not let in, by reason. */
   drops: Record<string, number>;
   /** Impairment of what comes in, or `null`. */
@@ -142,20 +152,28 @@ export function inspectStack(stack: Stack, now: Instant): StackSnapshot {
   return {
     time: toMilliseconds(now),
     addresses: stack.ip.addresses.map(String),
-    interfaces: stack.ip.interfaces.map(({ ifindex, name, mtu }) => {
+    interfaces: stack.ip.interfaces.map(({ ifindex, name }) => {
       const peer = stack.tunnel?.peers.byIfindex(ifindex) ?? null;
-      const { allowed } = stack.options.peers[ifindex - 1]!;
+      const keepalives = stack.keepalives?.has(ifindex) ? stack.keepalives : null;
+      const heardAt = keepalives?.heardAt(ifindex) ?? -NEVER;
+      const { device } = stack;
+      const counted = peer ?? (device?.ifindex === ifindex ? device : null);
+      const { allowed } = device?.ifindex === ifindex ? device : stack.options.peers[ifindex - 1]!;
       return {
         ifindex,
         name,
-        mtu,
+        mtu: stack.ip.mtuOf(ifindex),
         endpoint: peer === null ? null : formatEndpoint(peer.address, peer.port),
+        learnedBy: peer?.learnedBy ?? null,
+        hostname: stack.options.peers[ifindex - 1]?.hostname ?? null,
+        moves: peer?.moves ?? 0,
         allowed: allowed.map(String),
-        packetsIn: peer?.packetsIn ?? 0,
-        bytesIn: peer?.bytesIn ?? 0,
-        packetsOut: peer?.packetsOut ?? 0,
-        bytesOut: peer?.bytesOut ?? 0,
-        dead: stack.tunnel?.keepalives?.isDead(ifindex) ?? false,
+        packetsIn: counted?.packetsIn ?? 0,
+        bytesIn: counted?.bytesIn ?? 0,
+        packetsOut: counted?.packetsOut ?? 0,
+        bytesOut: counted?.bytesOut ?? 0,
+        state: keepalives?.state(ifindex) ?? null,
+        lastHeard: heardAt === -NEVER ? null : toMilliseconds(heardAt),
         drops: peer?.drops ?? {},
         impairIn: inspectImpair(stack.ingress, ifindex, now),
         impairOut: inspectImpair(stack.egress, ifindex, now),

@@ -4,12 +4,14 @@
  * @module
  */
 
+import type { Duration } from "../base/time.ts";
 import type { NetemConfig } from "../impair/config.ts";
 import type { ReversePathMode } from "../ip/reverse_path.ts";
 import type { FqOptions } from "../qdisc/fq.ts";
 import type { PfifoOptions } from "../qdisc/pfifo.ts";
 import type { TcpOptions } from "../tcp/options.ts";
 import type { KeepaliveOptions } from "../tunnel/keepalive.ts";
+import type { LearnedBy } from "../tunnel/peer_table.ts";
 import type { UdpOptions } from "../udp/udp.ts";
 import type { IpAddr, IpInterface, IpPrefix } from "../wire/ip_addr.ts";
 
@@ -95,8 +97,35 @@ export interface PeerConfig {
   readonly reversePath?: ReversePathMode | null;
   /** Whether the ECN field is shown outside the tunnel. */
   readonly ecn: EcnMode;
+  /** Whether it is followed when it sends from elsewhere (default false). */
+  readonly roaming?: boolean;
+  /** Whether it gets keepalives, if the stack sends any (default true). */
+  readonly keepalive?: boolean;
+  /** Where its endpoint is known from (default `"config"`). */
+  readonly learnedBy?: LearnedBy;
+  /** The name by which its address is looked up, or `null` (default). */
+  readonly hostname?: string | null;
   /** Impairments. */
   readonly impair: ImpairConfig;
+}
+
+/**
+ * A TUN device of the system: an interface that leads to the kernel of this machine. Its ifindex is one above that of the last
+ * peer.
+ */
+export interface TunConfig {
+  /** Its name; `%d` in it is for the first free number. */
+  readonly name: string;
+  /** The kernel's addresses on the device, with their networks. */
+  readonly addresses: readonly IpInterface[];
+  /** What is routed to the kernel: its addresses, and what is behind it. */
+  readonly allowed: readonly IpPrefix[];
+  /** What the kernel routes to the device beside the networks of its addresses. */
+  readonly routes: readonly IpPrefix[];
+  /** The largest packet in bytes. */
+  readonly mtu: number;
+  /** Whether the routes have to know a way back to the source of what comes from the kernel; not, if `null`. */
+  readonly reversePath: ReversePathMode | null;
 }
 
 /** A static route. */
@@ -119,6 +148,8 @@ export interface StackOptions {
   readonly addresses: readonly IpInterface[];
   /** The peers. */
   readonly peers: readonly PeerConfig[];
+  /** The interface to the kernel of this machine; none, if `null` (default). */
+  readonly tun?: TunConfig | null;
   /** Routes beside those to what the peers are allowed. */
   readonly routes: readonly RouteConfig[];
   /** True to forward packets for others. */
@@ -145,6 +176,8 @@ export interface StackOptions {
 export interface HostConfig extends StackOptions {
   /** Endpoints to bind, at most one of each family; empty for any port of each family that a peer needs. */
   readonly listen: readonly Endpoint[];
+  /** How often the names of peers are looked up again. */
+  readonly lookupInterval: Duration;
   /** What sends and receives the datagrams. */
   readonly port: PortConfig;
   /** How to wait; `null` for what suits the port. */

@@ -44,13 +44,19 @@ import { RouteKind } from "../ip/route_table.ts";
 import { Fq } from "../qdisc/fq.ts";
 import { Pfifo } from "../qdisc/pfifo.ts";
 import type { Qdisc } from "../qdisc/qdisc.ts";
+import { packetTooBig } from "../tcp/pmtud.ts";
 import { Tcp } from "../tcp/tcp.ts";
 import { makeEncapsulation } from "../tunnel/make_encapsulation.ts";
 import { Keepalives } from "../tunnel/keepalive.ts";
+import { emitKeepalive, isKeepalive } from "../tunnel/keepalive_packet.ts";
+import type { LearnedBy, Peer } from "../tunnel/peer_table.ts";
 import { Tunnel } from "../tunnel/tunnel.ts";
 import { Udp } from "../udp/udp.ts";
 import { Icmpv4Type, Icmpv6Type } from "../wire/icmp.ts";
-import { type IpHeader, IpProtocol } from "../wire/ip_header.ts";
+import type { IpAddr } from "../wire/ip_addr.ts";
+import { type IpHeader, ipHeaderBytes, IpProtocol } from "../wire/ip_header.ts";
+import { UDP_HEADER_BYTES } from "../wire/udp.ts";
+import { DeviceInterface } from "./device_interface.ts";
 import { inspectStack, type StackSnapshot } from "./inspect.ts";
 import { InterfaceStages } from "./interface_stages.ts";
 import {
@@ -62,6 +68,7 @@ import {
   type StackOptions,
 } from "./options.ts";
 import { type PacketTap, TapPoint } from "./packet_tap.ts";
+import { PeerEvents } from "./peer_events.ts";
 import { StackNetwork } from "./stack_network.ts";
 
 /**
@@ -70,8 +77,14 @@ import { StackNetwork } from "./stack_network.ts";
  */
 const INGRESS_BUDGET = 64;
 
+/** The least MTU of an interface, whatever the underlay says: what IPv4 can go by (RFC 791). */
+const MTU_LEAST = 68;
+
 /** Looped packets that one `timeout` takes. */
 const LOOPBACK_BUDGET = 64;
+
+/** The flow of all keepalives: odd, as it is no local connection. */
+const KEEPALIVE_FLOW = 1;
 
 const V4_PROTOCOL_UNREACHABLE = 2;
 const V4_PORT_UNREACHABLE = 3;
@@ -103,6 +116,12 @@ export class Stack {
   readonly tcp: Tcp;
   /** The peers on the underlay, or `null` without encapsulation. */
   readonly tunnel: Tunnel | null;
+  /** Keepalives to and from the peers, or `null` without any. */
+  readonly keepalives: Keepalives | null;
+  /** What happened to the peers. */
+  readonly peerEvents: PeerEvents;
+  /** The interface to the kernel of this machine, or `null`. */
+  readonly device: DeviceInterface | null;
   /** The queueing discipline in front of the outside. */
   readonly qdisc: Qdisc;
   /** Impairments of what comes in. */
@@ -118,7 +137,6 @@ export class Stack {
   readonly #outSink: CountingSink;
   readonly #impairRng: Rng;
   #tap: PacketTap | null = null;
-  #keepalives: Keepalives | null = null;
 
   /**
    * Makes a stack at rest.
@@ -168,11 +186,13 @@ export class Stack {
     for (const own of options.addresses) this.ip.addAddress(own);
     this.#impairRng = root.fork("impair");
     this.#addPeers();
+    this.device = this.#addDevice();
     this.#addRoutes();
-    if (this.tunnel !== null && options.keepalive) {
-      this.#keepalives = new Keepalives(options.keepalive);
-      this.tunnel.keepalives = this.#keepalives;
-      for (const { ifindex } of this.tunnel.peers) this.#keepalives.add(ifindex, 0);
+    this.peerEvents = new PeerEvents(this.#events);
+    this.keepalives = this.tunnel !== null && options.keepalive ? new Keepalives(options.keepalive) : null;
+    if (this.tunnel !== null) this.tunnel.refuse = (peer, address) => this.#refuseEndpoint(peer, address);
+    for (const { ifindex } of this.tunnel?.peers ?? []) {
+      if (options.peers[ifindex - 1]!.keepalive !== false) this.keepalives?.add(ifindex, 0);
     }
   }
 
@@ -191,14 +211,16 @@ export class Stack {
     p.ifindex = ifindex;
     const isImpaired = this.ingress.has(ifindex);
     if (this.#tap !== null) this.#tap.packet(isImpaired ? TapPoint.InWire : TapPoint.In, p, now);
-    if (!isImpaired) return this.ip.input(p, now);
+    if (!isImpaired) return this.#arrived(p, now);
     const reason = this.ingress.push(p, now);
     if (reason !== DropReason.None) this.#inSink.drop(p, reason, now);
   }
 
   /** Takes a datagram of the underlay that came from the address of these words and from `port`. */
   inputDatagram(p: Packet, w0: number, w1: number, w2: number, w3: number, port: number, now: Instant): void {
-    const reason = this.tunnel === null ? DropReason.UnknownPeer : this.tunnel.input(p, w0, w1, w2, w3, port, now);
+    const { tunnel } = this;
+    const reason = tunnel === null ? DropReason.UnknownPeer : tunnel.input(p, w0, w1, w2, w3, port, now);
+    if (tunnel !== null && tunnel.moved !== null) this.#tellMoved(tunnel, now);
     if (reason !== DropReason.None) return this.#sink.drop(p, reason, now);
     this.input(p.ifindex, p, now);
   }
@@ -209,7 +231,7 @@ export class Stack {
       const p = this.ingress.pull(now);
       if (p === null) break;
       if (this.#tap !== null) this.#tap.packet(TapPoint.In, p, now);
-      this.ip.input(p, now);
+      this.#arrived(p, now);
     }
     for (let n = 0; n < LOOPBACK_BUDGET; n++) {
       const p = this.#loopback.pull(now);
@@ -218,7 +240,7 @@ export class Stack {
       this.input(LOOPBACK_IFINDEX, p, now);
     }
     this.ip.timeout(now);
-    if (this.#keepalives !== null) this.#runKeepalives(this.#keepalives, now);
+    if (this.keepalives !== null) this.#runKeepalives(this.keepalives, now);
     this.icmp.timeout(now);
     this.tcp.timeout(now);
   }
@@ -226,14 +248,15 @@ export class Stack {
   /**
    * The next packet that leaves now, by interface `p.ifindex`; `null` if none does.
    *
-   * @returns an IP packet, or a packet of no length, which `tunnel.output` makes a keepalive; the caller frees it into `pool`
-   * when it is sent
+   * @returns an IP packet, which the caller frees into `pool` when it is sent
    */
   pull(now: Instant): Packet | null {
+    const { keepalives } = this;
     const p = this.#pullQueued(now);
-    if (this.#keepalives === null) return p;
-    if (p !== null) this.#keepalives.onSent(p.ifindex, now);
-    return p ?? this.#pullKeepalive(this.#keepalives);
+    if (keepalives === null) return p;
+    if (p === null) return this.#pullKeepalive(keepalives, now);
+    keepalives.onSent(p.ifindex, now);
+    return p;
   }
 
   #pullQueued(now: Instant): Packet | null {
@@ -263,7 +286,7 @@ export class Stack {
       this.tcp.nextAt(),
       this.icmp.nextAt(),
       this.ip.nextAt(),
-      this.#keepalives === null ? NEVER : this.#keepalives.nextAt(),
+      this.keepalives === null ? NEVER : this.keepalives.nextAt(),
     );
   }
 
@@ -283,6 +306,51 @@ export class Stack {
     const rng = this.#impairRng.fork(peer.name).fork(direction);
     const [stages, sink] = direction === "in" ? [this.ingress, this.#inSink] : [this.egress, this.#outSink];
     stages.change(ifindex, checked, (first) => new NetemStage(first, rng, this.pool, sink, now), now);
+  }
+
+  /**
+   * Gives a peer another endpoint. Nothing that is queued for it is lost; it goes there.
+   *
+   * @param by where that is known from
+   * @returns `""`, or why the peer stays where it is
+   * @throws {RangeError} if there is no such peer
+   */
+  movePeer(ifindex: number, address: IpAddr, port: number, by: LearnedBy, now: Instant): string {
+    const { tunnel } = this;
+    const peer = tunnel?.peers.byIfindex(ifindex) ?? null;
+    if (tunnel === null || peer === null) throw new RangeError(`there is no peer with interface ${ifindex}`);
+    if (peer.port === port && peer.address.equals(address)) {
+      peer.learnedBy = by;
+      return "";
+    }
+    const why = tunnel.move(peer, address, port, by, now);
+    this.#tellMoved(tunnel, now);
+    return why;
+  }
+
+  /**
+   * Says how large a packet the underlay carries to a peer: the MTU of the interface is what the headers leave of that, but no
+   * more than was configured. TCP connections that go by it heed it at once.
+   *
+   * @returns the MTU of the interface in bytes
+   * @throws {RangeError} if there is no such peer
+   */
+  setUnderlayMtu(ifindex: number, underlayMtu: number, now: Instant): number {
+    const peer = this.tunnel?.peers.byIfindex(ifindex) ?? null;
+    if (peer === null) throw new RangeError(`there is no peer with interface ${ifindex}`);
+    const headers = ipHeaderBytes(peer.address.version) + UDP_HEADER_BYTES +
+      this.tunnel!.encapsulation.headerBytes(peer.networkId);
+    const most = this.options.peers[ifindex - 1]!.mtu;
+    const mtu = Math.max(MTU_LEAST, Math.min(most, underlayMtu - headers));
+    const before = this.ip.mtuOf(ifindex);
+    if (mtu === before) return mtu;
+    this.ip.setMtu(ifindex, mtu);
+    if (mtu > before) return mtu;
+    for (const t of this.tcp.connections()) {
+      const link = this.ip.mtuTo(t.remoteAddress);
+      if (link > 0 && link < t.path.mtu) packetTooBig(t, link, now);
+    }
+    return mtu;
   }
 
   /**
@@ -313,19 +381,65 @@ export class Stack {
     this.ip.close(now);
   }
 
+  /** A packet has come to the end of its wire. */
+  #arrived(p: Packet, now: Instant): void {
+    if (this.keepalives !== null) this.keepalives.onHeard(p.ifindex, now);
+    if (isKeepalive(p)) this.#sink.drop(p, DropReason.Keepalive, now);
+    else this.ip.input(p, now);
+  }
+
   /** Keeps away from peers that are dead, and comes back to those that are not any more. */
   #runKeepalives(keepalives: Keepalives, now: Instant): void {
     keepalives.timeout(now);
     for (let i = keepalives.pollChange(); i >= 0; i = keepalives.pollChange()) {
-      this.ip.routes.setDown(i, keepalives.isDead(i));
+      const isDead = keepalives.isDead(i);
+      this.ip.routes.setDown(i, isDead);
+      this.peerEvents.add(this.tunnel!.peers.byIfindex(i)!, isDead ? "dead" : "alive", now);
     }
   }
 
-  #pullKeepalive(keepalives: Keepalives): Packet | null {
-    const ifindex = keepalives.pollSend();
-    const p = ifindex < 0 ? null : this.pool.acquire();
-    if (p !== null) p.ifindex = ifindex;
-    return p;
+  /** The next keepalive that leaves now: past the queueing discipline, through the impairment. */
+  #pullKeepalive(keepalives: Keepalives, now: Instant): Packet | null {
+    for (let ifindex = keepalives.pollSend(); ifindex >= 0; ifindex = keepalives.pollSend()) {
+      const p = this.pool.acquire();
+      if (p === null) {
+        this.drops.count(DropReason.PoolExhausted);
+        return null;
+      }
+      const { allowed } = this.options.peers[ifindex - 1]!;
+      p.ifindex = ifindex;
+      p.flow = KEEPALIVE_FLOW;
+      emitKeepalive(p, this.ip.sourceFor(allowed[0]!.address) ?? this.ip.addresses[0]!.address);
+      if (this.#tap !== null) this.#tap.packet(TapPoint.Out, p, now);
+      if (!this.egress.has(ifindex)) return p;
+      const reason = this.egress.push(p, now);
+      if (reason !== DropReason.None) this.#outSink.drop(p, reason, now);
+      const impaired = this.#pullQueued(now);
+      if (impaired !== null) return impaired;
+    }
+    return null;
+  }
+
+  #tellMoved(tunnel: Tunnel, now: Instant): void {
+    const peer = tunnel.moved;
+    if (peer === null) return;
+    tunnel.moved = null;
+    this.keepalives?.sendNow(peer.ifindex, now);
+    this.peerEvents.add(peer, "moved", now);
+  }
+
+  /**
+   * Why a peer may not be at this address of the underlay: because a route leads there through the tunnel, be it one that is
+   * down just now. A default route is let pass, since the underlay is not reached by these routes.
+   */
+  #refuseEndpoint(peer: Peer, address: IpAddr): string {
+    const { w0, w1, w2, w3 } = address;
+    if (this.ip.isLocal(w0, w1, w2, w3)) return `${address} is this host's own, inside the tunnel`;
+    const route = this.ip.routes.lookup(w0, w1, w2, w3);
+    const inside = route !== null && route.kind === RouteKind.Unicast
+      ? route.prefix
+      : peer.allowed.find((prefix) => prefix.contains(address));
+    return inside === undefined || inside.length === 0 ? "" : `${address} is behind the tunnel itself: ${inside}`;
   }
 
   /** TCP small queues: a local connection may have more to send once a packet of its own has left. */
@@ -379,12 +493,23 @@ export class Stack {
         const { name, vni: networkId } = peer;
         const allowed = peer.accept === undefined ? peer.allowed : [...peer.allowed, ...peer.accept];
         const isEcnNormal = peer.ecn === "normal";
-        this.tunnel.addPeer({ name, ifindex, address, port, allowed, networkId, isEcnNormal });
+        const roamsBy = peer.roaming ? peer.allowed : [];
+        const { learnedBy = "config" } = peer;
+        this.tunnel.addPeer({ name, ifindex, address, port, allowed, networkId, isEcnNormal, roamsBy, learnedBy });
       }
       const { in: ingress, out: egress } = peer.impair;
       if (ingress !== null) this.setImpairment(ifindex, "in", ingress, 0);
       if (egress !== null) this.setImpairment(ifindex, "out", egress, 0);
     });
+  }
+
+  #addDevice(): DeviceInterface | null {
+    const { tun = null, peers } = this.options;
+    if (tun === null) return null;
+    const ifindex = peers.length + 1;
+    this.ip.addInterface({ ifindex, name: tun.name, mtu: tun.mtu, reversePath: tun.reversePath });
+    for (const prefix of tun.allowed) this.ip.routes.add(prefix, ifindex, ALLOWED_METRIC);
+    return new DeviceInterface(ifindex, tun);
   }
 
   #addRoutes(): void {

@@ -20,6 +20,7 @@ type ConnMember =
   | "readable"
   | "writable"
   | "setNoDelay"
+  | "setKeepAlive"
   | "ref"
   | "unref"
   | typeof Symbol.dispose;

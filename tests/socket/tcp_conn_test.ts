@@ -5,8 +5,16 @@
  */
 
 import { Buffer } from "node:buffer";
-import { assert, assertEquals, assertInstanceOf, assertLess, assertRejects, assertStringIncludes } from "@std/assert";
-import { SECOND } from "../../src/base/time.ts";
+import {
+  assert,
+  assertEquals,
+  assertInstanceOf,
+  assertLess,
+  assertRejects,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
+import { MILLISECOND, SECOND } from "../../src/base/time.ts";
 import type { TcpConn } from "../../src/socket/tcp_conn.ts";
 import { assertSameBytes, FAMILIES, type HostPair, pairTest, pattern } from "../testing/host_pair.ts";
 
@@ -180,7 +188,7 @@ pairTest("tcp: close rejects what waits, later calls too; a second close does no
 });
 
 pairTest("tcp: what was written before close arrives", async (openPair) => {
-  await using pair = await openPair();
+  await using pair = await openPair({ host: { tcp: { receiveBufferBytes: 1 << 20 } } });
   const [client, server] = await connected(pair);
   const bytes = pattern(500_000);
   await writeAll(client, bytes);
@@ -428,4 +436,44 @@ pairTest("tcp: many connections at once", async (openPair) => {
   listener.close();
   await serving;
   assert(pair.a.inspect().sockets === 0);
+});
+
+pairTest("tcp: keep-alive probes an idle peer, and stops when it is switched off", async (openPair) => {
+  await using pair = await openPair();
+  const [client, server] = await connected(pair);
+  const before = server.info().segsIn;
+  // Probes that follow one another faster than twice a second are not all answered.
+  client.setKeepAlive(true, 550 * MILLISECOND);
+  const until = performance.now() + 10_000;
+  while (server.info().segsIn < before + 2 && performance.now() < until) await new Promise((go) => setTimeout(go, 20));
+  assert(server.info().segsIn >= before + 2, `${server.info().segsIn - before} probes`);
+  client.setKeepAlive(false);
+  await new Promise((go) => setTimeout(go, 20));
+  const then = server.info().segsIn;
+  await new Promise((go) => setTimeout(go, 650));
+  assertEquals(server.info().segsIn, then);
+  assertThrows(() => client.setKeepAlive(true, 0), RangeError, "the idle time must be a time in ns above 0, got 0");
+  client.abort();
+  assertInstanceOf(await server.closed, Deno.errors.ConnectionReset);
+});
+
+pairTest("tcp: a user timeout ends a connection whose peer does not answer, and only with data", async (openPair) => {
+  await using pair = await openPair();
+  const [client, server] = await connected(pair);
+  client.setUserTimeout(150 * MILLISECOND);
+  await new Promise((go) => setTimeout(go, 250));
+  await client.write(new Uint8Array(10));
+  assertEquals(await server.read(new Uint8Array(10)), 10);
+  pair.a.setImpairment("other", "out", "loss 100%");
+  await client.write(new Uint8Array(10));
+  const error = await client.closed;
+  assertInstanceOf(error, Deno.errors.TimedOut);
+  assertStringIncludes(error.message, "nothing was acknowledged for 0.15 s");
+  for (const wrong of [-1, NaN]) assertThrows(() => client.setUserTimeout(wrong), RangeError, "of at least 0");
+  await assertRejects(
+    () => pair.a.connect({ hostname: "10.7.0.2", port: 80, userTimeout: -1 }),
+    RangeError,
+    "the user timeout",
+  );
+  server.abort();
 });

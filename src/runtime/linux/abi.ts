@@ -60,12 +60,18 @@ export const PollEvent = { In: 0x1, Out: 0x4 } as const;
 /** Error numbers. */
 export const Errno = {
   EPERM: 1,
+  ENOENT: 2,
   EINTR: 4,
   EIO: 5,
+  ENXIO: 6,
   EAGAIN: 11,
   EACCES: 13,
+  EBUSY: 16,
+  EEXIST: 17,
+  ENODEV: 19,
   EINVAL: 22,
   ENOSYS: 38,
+  EBADFD: 77,
   EMSGSIZE: 90,
   ENOPROTOOPT: 92,
   EAFNOSUPPORT: 97,

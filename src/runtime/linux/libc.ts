@@ -1,5 +1,6 @@
 /**
- * The calls of the C library that the Linux port and the `ppoll` sleeper make, and how to get at them by FFI.
+ * The calls of the C library that the Linux port, the TUN device and the `ppoll` sleeper make, and how to get at them by
+ * FFI.
  *
  * Whoever gives `--allow-ffi=PATH` names the library as a path, and Deno compares paths as text; so the known places of
  * the known libraries are tried, each only if it was granted already: nobody is ever asked. With `--allow-ffi` for
@@ -37,10 +38,14 @@ export interface Libc {
   recvmmsg(fd: number, messages: Memory, count: number, flags: number): number;
   /** `eventfd(2)`. */
   eventfd(): number;
+  /** `open(2)` of what is there; `path` ends with a zero. */
+  open(path: Memory, flags: number): number;
+  /** `ioctl(2)` with a structure. */
+  ioctl(fd: number, request: number, data: Memory): number;
   /** `read(2)`. */
   read(fd: number, target: Memory): number;
-  /** `write(2)`. */
-  write(fd: number, source: Memory): number;
+  /** `write(2)` of the first `length` bytes (default all). */
+  write(fd: number, source: Memory, length?: number): number;
   /** `close(2)`. */
   close(fd: number): number;
   /** `clock_gettime(2)` of `CLOCK_MONOTONIC`, a `timespec` written into `target`. */
@@ -66,6 +71,8 @@ const SYMBOLS = {
   sendmmsg: { parameters: ["i32", "buffer", "u32", "i32"], result: "i32" },
   recvmmsg: { parameters: ["i32", "buffer", "u32", "i32", "pointer"], result: "i32" },
   eventfd: { parameters: ["u32", "i32"], result: "i32" },
+  open: { parameters: ["buffer", "i32"], result: "i32" },
+  ioctl: { parameters: ["i32", "u64", "buffer"], result: "i32" },
   read: { parameters: ["i32", "buffer", "u64"], result: "i32" },
   write: { parameters: ["i32", "buffer", "u64"], result: "i32" },
   close: { parameters: ["i32"], result: "i32" },
@@ -78,6 +85,14 @@ const SYMBOLS = {
 } as const;
 
 const CLOCK_MONOTONIC = 1;
+
+/** Lengths as the calls want them, each made when it is first needed: a call for every packet makes no new one. */
+const WIDE: (bigint | null)[] = new Array<bigint | null>(4096).fill(null);
+
+function wide(length: number): bigint {
+  if (length >= WIDE.length) return BigInt(length);
+  return WIDE[length] ??= BigInt(length);
+}
 
 type Library = Deno.DynamicLibrary<typeof SYMBOLS>;
 
@@ -135,12 +150,20 @@ class FfiLibc implements Libc {
     return this.#result(this.#symbols.eventfd(0, EVENT_FLAGS));
   }
 
-  read(fd: number, target: Memory): number {
-    return this.#result(this.#symbols.read(fd, target, BigInt(target.length)));
+  open(path: Memory, flags: number): number {
+    return this.#result(this.#symbols.open(path, flags));
   }
 
-  write(fd: number, source: Memory): number {
-    return this.#result(this.#symbols.write(fd, source, BigInt(source.length)));
+  ioctl(fd: number, request: number, data: Memory): number {
+    return this.#result(this.#symbols.ioctl(fd, BigInt(request), data));
+  }
+
+  read(fd: number, target: Memory): number {
+    return this.#result(this.#symbols.read(fd, target, wide(target.length)));
+  }
+
+  write(fd: number, source: Memory, length: number = source.length): number {
+    return this.#result(this.#symbols.write(fd, source, wide(length)));
   }
 
   close(fd: number): number {

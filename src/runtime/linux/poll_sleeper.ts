@@ -26,7 +26,7 @@ import { clearImmediate, clearTimeout, setImmediate, setTimeout } from "node:tim
 import { type Duration, type Instant, MICROSECOND, NEVER } from "../../base/time.ts";
 import type { Clock } from "../clock.ts";
 import { type Sleeper, type SleeperKind, TimerSleeper } from "../sleeper.ts";
-import type { PolledPort } from "../udp_port.ts";
+import type { PolledSource } from "../packet_device.ts";
 import type { Libc } from "./libc.ts";
 import { Poller } from "./poller.ts";
 
@@ -59,7 +59,7 @@ const LOOK_MILLISECONDS = 2;
 export class PollSleeper implements Sleeper {
   readonly kind: SleeperKind;
   readonly #clock: Clock;
-  readonly #ports: readonly PolledPort[];
+  readonly #ports: readonly PolledSource[];
   readonly #poller: Poller;
   readonly #timers: TimerSleeper;
   readonly #onDue: () => void;
@@ -87,7 +87,7 @@ export class PollSleeper implements Sleeper {
    * @param ports whose sockets are watched while it sleeps; when datagrams come, the port says so itself
    * @param onDue called at or after the deadline, which is then forgotten
    */
-  constructor(kind: SleeperKind, libc: Libc, ports: readonly PolledPort[], clock: Clock, onDue: () => void) {
+  constructor(kind: SleeperKind, libc: Libc, ports: readonly PolledSource[], clock: Clock, onDue: () => void) {
     this.kind = kind;
     this.#clock = clock;
     this.#ports = ports;

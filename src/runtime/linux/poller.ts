@@ -9,7 +9,7 @@
 
 import { setTimeout } from "node:timers";
 import { type Duration, NEVER, SECOND } from "../../base/time.ts";
-import type { PolledPort } from "../udp_port.ts";
+import type { PolledSource } from "../packet_device.ts";
 import { PollEvent, POLLFD_BYTES, setU64 } from "./abi.ts";
 import { callError, type Libc, type Memory } from "./libc.ts";
 
@@ -19,7 +19,7 @@ const ERROR_MILLISECONDS = 2;
 /** Waits for sockets and for a time. */
 export class Poller {
   readonly #libc: Libc;
-  readonly #ports: readonly PolledPort[];
+  readonly #ports: readonly PolledSource[];
   readonly #onReturn: () => void;
   readonly #eventFd: number;
   readonly #fds: Memory;
@@ -41,7 +41,7 @@ export class Poller {
    * @param onReturn called when a poll has returned, for whatever reason
    * @throws {Error} if the system has no event descriptor to give; then `libc` is released
    */
-  constructor(libc: Libc, ports: readonly PolledPort[], onReturn: () => void) {
+  constructor(libc: Libc, ports: readonly PolledSource[], onReturn: () => void) {
     this.#libc = libc;
     this.#ports = ports;
     this.#onReturn = onReturn;

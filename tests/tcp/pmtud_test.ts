@@ -125,7 +125,7 @@ Deno.test("pmtud: the cache is bounded, the oldest goes, entries expire", () => 
 });
 
 /** Lets packets up to `mtu` through to a peer that acknowledges selectively, and swallows the others in silence. */
-function blackHole(h: TcpTrace, t: Tcb, bytes: number, mtu: () => number): void {
+function blackHole(h: TcpTrace, t: Tcb, bytes: number, mtu: () => number, win = 65535): void {
   const got = new Set<number>();
   const end = 1 + bytes;
   let next = 1;
@@ -147,7 +147,7 @@ function blackHole(h: TcpTrace, t: Tcb, bytes: number, mtu: () => number): void 
       ranges.sort((a, b) => a[0] - b[0]);
       while (ranges.length > 0 && ranges[0]![0] <= next) next = Math.max(next, ranges.shift()![1]);
       const block = ranges.find(([l, r]) => l <= left && left < r);
-      h.in({ flags: ".", seq: 1, ack: next, ...(block === undefined ? {} : { sack: [block] }) });
+      h.in({ flags: ".", seq: 1, ack: next, win, ...(block === undefined ? {} : { sack: [block] }) });
     }
   }
 }
@@ -185,8 +185,8 @@ Deno.test("pmtud: mtuProbing off leaves a black hole to the user; always finds a
 
 Deno.test("pmtud: the loss of a probe alone is no congestion", () => {
   const h = new TcpTrace({ mtuProbing: "always", sendBufferBytes: 1 << 20, slowStartExit: "off" });
-  const t = h.established({ sackOk: true, wscale: 10 }, 20);
-  blackHole(h, t, 1_000_000, () => 1200);
+  const t = h.established({ sackOk: true, win: 20_000 }, 20);
+  blackHole(h, t, 1_000_000, () => 1200, 20_000);
   assertEquals(t.congestion.ssthresh, Infinity);
   assertEquals([t.counters.timeouts, t.counters.recoveries], [0, 0]);
   assert(t.mss + 40 <= 1200 && t.mss + 40 > 1184, `found ${t.mss + 40}`);

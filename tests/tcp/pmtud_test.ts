@@ -185,8 +185,8 @@ Deno.test("pmtud: mtuProbing off leaves a black hole to the user; always finds a
 
 Deno.test("pmtud: the loss of a probe alone is no congestion", () => {
   const h = new TcpTrace({ mtuProbing: "always", sendBufferBytes: 1 << 20, slowStartExit: "off" });
-  const t = h.established({ sackOk: true, win: 20_000 }, 20);
-  blackHole(h, t, 1_000_000, () => 1200, 20_000);
+  const t = h.established({ sackOk: true, win: 12_000 }, 20);
+  blackHole(h, t, 1_000_000, () => 1200, 12_000);
   assertEquals(t.congestion.ssthresh, Infinity);
   assertEquals([t.counters.timeouts, t.counters.recoveries], [0, 0]);
   assert(t.mss + 40 <= 1200 && t.mss + 40 > 1184, `found ${t.mss + 40}`);

@@ -267,7 +267,7 @@ function startSearch(t: Tcb, low: number, high: number, now: Instant): void {
 
 /**
  * Data bytes of a probe that may be sent now with `unsent` bytes waiting and room for `usable`; 0 if none may, −1 if
- * one may as soon as the congestion window has room for it, for which it is worth to wait (RFC 4821 section 7.4).
+ * one may as soon as the windows have room for it, for which it is worth to wait (RFC 4821 section 7.4).
  */
 export function probeLength(t: Tcb, unsent: number, usable: number, now: Instant): number {
   const { path } = t;
@@ -286,9 +286,10 @@ export function probeLength(t: Tcb, unsent: number, usable: number, now: Instant
   }
   const length = path.targetBytes - overhead(t);
   const needed = length + PROBE_FOLLOWERS * t.mss;
-  if (length <= t.mss || unsent < needed || usable < needed || needed > t.congestion.cwnd) return 0;
-  // A window that is full has room for the next segment, not for more: room must be waited for.
-  return t.inFlightBytes > 0 && t.inFlightBytes + length > t.congestion.cwnd ? -1 : length;
+  if (length <= t.mss || unsent < needed || t.sndWnd < needed || needed > t.congestion.cwnd) return 0;
+  // Windows that are full have room for the next segment, not for more: room must be waited for.
+  const isFull = usable < length || t.inFlightBytes + length > t.congestion.cwnd;
+  return t.inFlightBytes > 0 && isFull ? -1 : length;
 }
 
 /** A probe with the data `[seq, end)` was sent. */

@@ -233,9 +233,10 @@ function takeRtt(t: Tcb, f: AckFacts): void {
   if (f.firstDepartAt >= 0 && !f.isAmbiguous) {
     rtt = f.now - f.firstDepartAt;
     f.rtt = f.now - f.lastDepartAt;
-  } else if (f.sackFirstDepartAt >= 0) {
-    rtt = f.now - f.sackFirstDepartAt;
-    f.rtt = f.now - f.sackLastDepartAt;
+  } else if (f.sackLastDepartAt >= 0 && !f.isAmbiguous && !f.isSackAmbiguous) {
+    // Of the one that departed last: others may have arrived long ago and been reported in vain.
+    rtt = f.now - f.sackLastDepartAt;
+    f.rtt = rtt;
   } else if (f.ackedBytes > 0 && f.hasDsack) {
     // The answer to a duplicate echoes the first copy, however long ago that was acknowledged in vain: no round trip. But
     // that it was is sure now, so that the timeout was not too short (a late answer to the first copy has no report).

@@ -46,10 +46,10 @@ export class AckFacts {
   firstDepartAt: Instant = -1;
   /** The same of the last. */
   lastDepartAt: Instant = -1;
-  /** Departure of the first segment newly selectively acknowledged that was sent only once, or −1. */
-  sackFirstDepartAt: Instant = -1;
-  /** The same of the last. */
+  /** Departure of the segment newly selectively acknowledged that departed last and was sent only once, or −1. */
   sackLastDepartAt: Instant = -1;
+  /** A segment that was sent more than once is selectively acknowledged. */
+  isSackAmbiguous = false;
   /** A segment that was sent more than once is acknowledged. */
   isAmbiguous = false;
   /** The round-trip time that it gave, or −1. */
@@ -71,7 +71,7 @@ export class AckFacts {
     this.isReneged = false;
     this.firstDepartAt = -1;
     this.lastDepartAt = -1;
-    this.sackFirstDepartAt = -1;
+    this.isSackAmbiguous = false;
     this.sackLastDepartAt = -1;
     this.isAmbiguous = false;
     this.rtt = -1;

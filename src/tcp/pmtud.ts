@@ -64,9 +64,6 @@ const FLOOR_MSS = 48;
 /** The search ends when what is left is less than this. */
 const SEARCH_STEP = 8;
 
-/** Segments that follow a probe, so that its loss is found by acknowledgments (RFC 4821 section 7.4). */
-const PROBE_FOLLOWERS = 3;
-
 /** Path MTUs remembered by a host. */
 const CACHE_LIMIT = 1024;
 
@@ -82,7 +79,7 @@ export class PathMtu {
   low = 0;
   /** The largest that may. */
   high = 0;
-  /** Data bytes of the largest segment that has arrived since the MSS was last lowered. */
+  /** Data bytes of the largest segment that has ever arrived. */
   provenBytes = 0;
   /** The size that is probed for at present, and how many probes of it were lost. */
   targetBytes = 0;
@@ -259,7 +256,6 @@ function startSearch(t: Tcb, low: number, high: number, now: Instant): void {
   path.low = low;
   path.high = Math.max(low, high);
   path.nextProbeAt = now;
-  path.provenBytes = 0;
   // What was used before is tried first: if it was only loss, that is all there is to find out.
   path.targetBytes = path.high;
   path.lostProbes = 0;
@@ -285,11 +281,13 @@ export function probeLength(t: Tcb, unsent: number, usable: number, now: Instant
     path.lostProbes = 0;
   }
   const length = path.targetBytes - overhead(t);
-  const needed = length + PROBE_FOLLOWERS * t.mss;
-  if (length <= t.mss || unsent < needed || t.sndWnd < needed || needed > t.congestion.cwnd) return 0;
+  if (length <= t.mss || unsent < length || t.sndWnd < length) return 0;
+  // With nothing in flight one segment may always go, and that is one of the size that it was before.
+  if (t.inFlightBytes === 0) return length;
+  if (length > t.congestion.cwnd) return 0;
   // Windows that are full have room for the next segment, not for more: room must be waited for.
   const isFull = usable < length || t.inFlightBytes + length > t.congestion.cwnd;
-  return t.inFlightBytes > 0 && isFull ? -1 : length;
+  return isFull ? -1 : length;
 }
 
 /** A probe with the data `[seq, end)` was sent. */
@@ -328,15 +326,18 @@ export function probeLost(t: Tcb, now: Instant): boolean {
   if (i >= queue.size || (queue.flags(i) & LOST) === 0) return false;
   const alone = t.pendingBytes === seqDiff(queue.end(i), queue.seq(i));
   path.nextProbeAt = now + t.rtt.srtt;
-  const { probeBytes } = path;
-  endProbe(t);
+  countLostProbe(t);
   cutLarge(t);
-  if (++path.lostProbes >= MAX_PROBES) {
-    path.high = probeBytes - 1;
-    path.targetBytes = 0;
-    t.note(now, `path MTU below ${probeBytes}: ${MAX_PROBES} probes were lost`);
-  }
   return alone;
+}
+
+function countLostProbe(t: Tcb): void {
+  const { path } = t;
+  if (++path.lostProbes >= MAX_PROBES) {
+    path.high = path.probeBytes - 1;
+    path.targetBytes = 0;
+  }
+  endProbe(t);
 }
 
 /** Segment `i` is to be sent again: if it is larger than a segment may be now it is cut first. */
@@ -346,6 +347,5 @@ export function fitSegment(t: Tcb, i: number): void {
   if (length <= t.mss || (t.finSent && length === t.mss + 1 && queue.end(i) === t.sndNxt)) return;
   queue.split(t.mss);
   recount(t);
-  // A probe is waited for no longer: it may have been too large, or the network is not well.
-  endProbe(t);
+  if (t.path.probeBytes > 0) countLostProbe(t);
 }

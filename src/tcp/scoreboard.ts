@@ -97,10 +97,12 @@ function markSacked(t: Tcb, f: AckFacts, i: number, runEnd: number): void {
   t.sackedBytes += bytes;
   t.sackedSegments++;
   f.hasNewSack = true;
-  if ((flags & EVER_RETRANSMITTED) !== 0) return;
+  if ((flags & EVER_RETRANSMITTED) !== 0) {
+    f.isSackAmbiguous = true;
+    return;
+  }
   if (seqLe(queue.end(i), t.recover)) f.hasOriginal = true;
   const departAt = queue.departAt(i);
-  if (f.sackFirstDepartAt < 0 || departAt < f.sackFirstDepartAt) f.sackFirstDepartAt = departAt;
   if (departAt > f.sackLastDepartAt) f.sackLastDepartAt = departAt;
 }
 

@@ -167,15 +167,30 @@ Deno.test("min rtt: an acknowledgment that may have been delayed does not make i
   assertEquals(s.t.rtt.minRtt, ms(50));
 });
 
-Deno.test("rtt: a cumulative acknowledgment of something sent twice: what it selectively acknowledges still gives a sample", () => {
+Deno.test("rtt: an acknowledgment that something sent twice may have drawn gives no sample by what it selectively acknowledges", () => {
   const s = new Sender({ segments: 10, further: 20 });
   s.h.pass(100);
   s.ack(0, [[1, 10]]);
+  assertEquals(s.t.rtt.latest, ms(100));
   const news = s.sent().filter((n) => n >= 10);
   assert(news.length > 0);
+  // Segment 11 arrived and its report was lost; much later the retransmission fills the hole, and tells of it too.
   s.h.pass(150);
   s.ack(10, [[11, 12]]);
-  assertEquals(s.t.rtt.latest, ms(150));
+  assertEquals(s.t.rtt.latest, ms(100));
+});
+
+Deno.test("rtt: of several segments newly selectively acknowledged the one that departed last counts", () => {
+  const s = new Sender({ segments: 4, further: 20 });
+  s.t.noDelay = true;
+  s.h.pass(60);
+  s.ack(0, [[1, 2]]);
+  assertEquals(s.t.rtt.latest, ms(60));
+  const news = s.sent().filter((n) => n >= 4);
+  assert(news.length > 0);
+  s.h.pass(70);
+  s.ack(0, [[1, 5]]); // the reports of 2 and 3 were lost
+  assertEquals(s.t.rtt.latest, ms(70));
 });
 
 Deno.test("rtt: what answers something out of order echoes what came in order before it: no sample by timestamps", () => {

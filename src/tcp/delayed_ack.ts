@@ -54,11 +54,12 @@ export function onDataSegment(t: Tcb, bytes: number, isLast: boolean, now: Insta
   t.unackedSegmentsIn++;
   if (bytes >= t.rcvMss) {
     t.rcvMss = Math.min(bytes, Math.max(t.rcvMss, t.localMss));
+    t.shortSegmentBytes = 0;
   } else {
     // The peer's path may be narrow, or have become so: two alike in a row, neither of them a rest, are full-sized.
     const mayBeFull = bytes >= FIRST_RCV_MSS || (bytes >= LEAST_RCV_MSS && !isLast);
     if (mayBeFull && bytes === t.shortSegmentBytes) t.rcvMss = bytes;
-    t.shortSegmentBytes = bytes;
+    t.shortSegmentBytes = mayBeFull ? bytes : 0;
     if (t.shortSegments < 2) t.shortSegments++;
   }
   if (t.ato === 0) {

@@ -104,7 +104,7 @@ export class Cubic extends LossBasedControl {
     this.grow(whole - this.cwnd);
   }
 
-  protected override reduce(signal: CongestionSignal): void {
+  protected override reduce(signal: CongestionSignal, sample: AckSample): void {
     this.#undoWMax = this.#wMax;
     this.#undoK = this.#k;
     this.#undoEpochAt = this.#epochAt;
@@ -113,8 +113,8 @@ export class Cubic extends LossBasedControl {
     this.#undoStartsFlat = this.#startsFlat;
     this.#undoFraction = this.#fraction;
     const cwnd = this.cwnd / this.mss;
-    // Section 4.7: fast convergence.
-    this.#wMax = cwnd < this.#wMax ? cwnd * (1 + BETA) / 2 : cwnd;
+    // Section 4.7: fast convergence. Not where a buffer held the window down: then it says nothing about other flows.
+    this.#wMax = cwnd < this.#wMax && sample.isCwndLimited ? cwnd * (1 + BETA) / 2 : cwnd;
     this.#cwndPrior = cwnd;
     this.#epochAt = NEVER;
     this.#fraction = 0;

@@ -3,8 +3,8 @@
  *
  * The right edge never moves back (RFC 9293 section 3.8.6: shrinking is discouraged), and it moves forward only by a
  * step worth having (section 3.8.6.2.2, silly window avoidance): a full segment or half the buffer if that is to be told in
- * a segment of its own. With an acknowledgment that goes anyway a quarter is enough: the rest of a buffer that is not a
- * multiple of a segment would else stand still every other round trip.
+ * a segment of its own. With an acknowledgment that goes anyway half of that is enough: else the rest of a buffer that is no
+ * multiple of a segment would stand still every other round trip. (Linux takes any step then.)
  *
  * Always holds: what has been offered and not been used has room in the receive buffer.
  *
@@ -33,12 +33,13 @@ export function receiveWindow(t: Tcb): number {
 }
 
 /**
- * The least that the right edge moves by: a full segment or part of the buffer, and what the scaled field can tell.
+ * The least that the right edge moves by: a full segment or half the buffer (RFC 9293 section 3.8.6.2.2), and what the
+ * scaled field can tell.
  *
- * @param part 1 for half the buffer (Fr in RFC 9293 section 3.8.6.2.2), 2 for a quarter
+ * @param halvings 1 for half of that
  */
-function leastStep(t: Tcb, part: number): number {
-  return Math.max(Math.min(t.receiveRing.capacity >> part, t.localMss), 1 << t.rcvWndShift);
+function leastStep(t: Tcb, halvings: number): number {
+  return Math.max(Math.min(t.receiveRing.capacity >> 1, t.localMss) >> halvings, 1 << t.rcvWndShift);
 }
 
 /**
@@ -50,7 +51,7 @@ export function advertiseWindow(t: Tcb, scaled: boolean): number {
   const shift = scaled ? t.rcvWndShift : 0;
   const current = receiveWindow(t);
   const free = t.receiveRing.room;
-  let field = (free - current >= leastStep(t, 2) ? free : current) >>> shift;
+  let field = (free - current >= leastStep(t, 1) ? free : current) >>> shift;
   // Rounded up where rounding down would take something back, as long as the buffer has room for that. Where it has
   // not, the field says a little less than is still taken (RFC 7323 section 2.4): rcvAdv stays where it was.
   if (field << shift < current && (field + 1) << shift <= free) field++;
@@ -65,6 +66,6 @@ export function shouldUpdateWindow(t: Tcb): boolean {
   const gain = Math.min(t.receiveRing.room, 0xffff << t.rcvWndShift) - current;
   if (gain <= 0) return false;
   // A peer that may be waiting for room hears of the first useful step; otherwise acknowledgments carry the news.
-  const step = leastStep(t, 1);
+  const step = leastStep(t, 0);
   return current < 2 * step ? gain >= step : gain >= t.receiveRing.capacity >> 1;
 }

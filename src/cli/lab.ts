@@ -1,90 +1,66 @@
 /**
- * `culvert lab`: experiments with a result that can be checked.
+ * `culvert lab`: experiments with a result that can be checked, one file each.
  *
  * @module
  */
 
-import { MILLISECOND, toMilliseconds } from "../base/time.ts";
-import { type EdtResult, runEdt } from "../lab/edt.ts";
+import { nearest } from "../stack/config_faults.ts";
 import { type Command, UsageError } from "./command.ts";
-import { Flags, type FlagSpecs, formatFlags } from "./flags.ts";
-import { bold, Progress, table } from "./terminal.ts";
+import { Flags } from "./flags.ts";
+import { departure } from "./lab_departure.ts";
+import { edt } from "./lab_edt.ts";
+import type { Experiment } from "./lab_experiment.ts";
+import { fastRetransmit } from "./lab_fast_retransmit.ts";
+import { handshakeAck } from "./lab_handshake_ack.ts";
+import { hystart } from "./lab_hystart.ts";
+import { rttEstimation } from "./lab_rtt_estimation.ts";
 
-const FLAGS: FlagSpecs = {
-  seconds: { short: "t", value: "SECONDS", help: "virtual time of each part (default 10)" },
-  seed: { value: "N", help: "seed of all randomness (default 1)" },
-  json: { help: "print one JSON object" },
-};
+const EXPERIMENTS: readonly Experiment[] = [
+  edt,
+  departure,
+  rttEstimation,
+  fastRetransmit,
+  hystart,
+  handshakeAck,
+];
 
-const HELP = `Usage: culvert lab edt [OPTIONS]
+const NAMES: readonly string[] = EXPERIMENTS.map((e) => e.name);
+
+function help(): string {
+  const width = Math.max(...NAMES.map((name) => name.length));
+  return `Usage: culvert lab EXPERIMENT [OPTIONS]
 
 Experiments:
-  edt   one flow of 24 Mbit/s on a path of 0.1 ms, and requests beside eight paced flows, with departures spaced by the
-        queueing discipline ("qdisc") and stamped by TCP ("edt"), in virtual time
+${EXPERIMENTS.map((e) => `  ${e.name.padEnd(width)}  ${e.summary}`).join("\n")}
 
-Options:
-${formatFlags(FLAGS)}
-
-Examples:
-  culvert lab edt
-  culvert lab edt --seconds 30 --seed 7
-  culvert lab edt --json | jq '.edt.info.rtt'
+culvert lab EXPERIMENT --help tells more, with examples. All take --json.
 `;
+}
+
+/** The experiment that the arguments of `lab` begin with. */
+function chosen(args: readonly string[]): Experiment | undefined {
+  return EXPERIMENTS.find((e) => e.name === args[0]);
+}
 
 /** The command `lab`. */
 export const lab: Command = {
   name: "lab",
-  summary: "experiments: edt",
-  help: HELP,
-  run(args) {
-    const flags = new Flags({ command: "lab", flags: FLAGS, words: ["EXPERIMENT"] }, args);
-    const [name] = flags.words;
-    if (name !== "edt") {
-      throw new UsageError(`lab: found ${name === undefined ? "no experiment" : `"${name}"`}, expected edt`);
-    }
-    const seconds = toMilliseconds(flags.seconds("seconds", MILLISECOND, 10_000 * MILLISECOND)) / 1000;
-    const seed = flags.integer("seed", 0, Number.MAX_SAFE_INTEGER, 1);
-    const progress = new Progress(false);
-    const results = (["qdisc", "edt"] as const).map((pacing) => {
-      progress.show(`departures by ${pacing}: ${seconds} s of virtual time, three times`);
-      return runEdt(pacing, { seed, seconds });
-    });
-    progress.clear();
-    const [qdisc, edt] = results as [EdtResult, EdtResult];
-    console.log(flags.has("json") ? JSON.stringify({ seed, seconds, qdisc, edt }) : formatEdt(results));
-    return Promise.resolve(0);
+  summary: `experiments: ${NAMES.join(", ")}`,
+  help: help(),
+  helpFor: (args) => chosen(args)?.help ?? help(),
+  async run(args) {
+    const experiment = chosen(args);
+    if (experiment === undefined) throw new UsageError(`lab: ${refusal(args[0])}`);
+    return await experiment.run(
+      new Flags({ command: `lab ${experiment.name}`, flags: experiment.flags }, args.slice(1)),
+    );
   },
 };
 
-function formatEdt(results: readonly EdtResult[]): string {
-  const ms = (n: number): string => `${n.toFixed(3)} ms`;
-  return [
-    ...results.map((r) => `${bold(r.pacing.padEnd(5))}  ${r.line}`),
-    "",
-    table([
-      ["one flow at 24 Mbit/s", "base RTT", "srtt", "rttvar", "min_rtt", "delivery rate", "goodput"].map(bold),
-      ...results.map((r) => [
-        r.pacing,
-        ms(r.baseRtt),
-        ms(r.info.rtt),
-        ms(r.info.rttvar),
-        ms(r.info.minRtt),
-        `${(r.info.deliveryRate / 1e6).toFixed(2)} Mbit/s`,
-        `${r.goodputMbitPerSec.toFixed(2)} Mbit/s`,
-      ]),
-    ]),
-    "",
-    table([
-      ["requests beside 8 flows", "answers", "p50", "p99", "p99.9"].map(bold),
-      ...results.flatMap((r) =>
-        ([["1 byte", r.small], ["20 kB", r.large]] as const).map(([size, times]) => [
-          `${r.pacing}, answers of ${size}`,
-          `${times.count}`,
-          ms(times.p50),
-          ms(times.p99),
-          ms(times.p999),
-        ])
-      ),
-    ]),
-  ].join("\n");
+function refusal(found: string | undefined): string {
+  const expected = `expected ${NAMES.length === 1 ? "" : "one of "}${NAMES.join(", ")}`;
+  if (found === undefined) return `found no experiment, ${expected}`;
+  if (found.startsWith("-")) return `found "${found}", ${expected} before the flags`;
+  const near = nearest(found, NAMES);
+  return `found "${found}", ${near === null ? expected : `did you mean "${near}"?`}`;
 }

@@ -66,7 +66,14 @@ export { type FqOptions } from "../qdisc/fq.ts";
 export { type PfifoOptions } from "../qdisc/pfifo.ts";
 export { type Qdisc } from "../qdisc/qdisc.ts";
 export { type CapturedInterface, PacketCapture, StackCapture } from "../stack/capture.ts";
-export { type HostOptions, type HostPeerOptions, type ImpairOption, type NetemOption } from "../stack/config.ts";
+export {
+  type HostOptions,
+  type HostPeerOptions,
+  type HostTunOptions,
+  type ImpairOption,
+  type NetemOption,
+} from "../stack/config.ts";
+export { DeviceInterface } from "../stack/device_interface.ts";
 export {
   type ConnectionSnapshot,
   type ImpairSnapshot,
@@ -88,6 +95,7 @@ export {
   type RouteType,
   type SleeperConfig,
   type StackOptions,
+  type TunConfig,
 } from "../stack/options.ts";
 export { type PacketTap, TapPoint } from "../stack/packet_tap.ts";
 export { Stack } from "../stack/stack.ts";

@@ -54,9 +54,12 @@ export {
   type HostInspection,
   type ListenDatagramOptions,
   type ListenOptions,
+  type TunInspection,
 } from "./src/runtime/host.ts";
+export { type LookupInspection } from "./src/runtime/endpoint_lookups.ts";
 export { type LatenessStats } from "./src/runtime/lateness.ts";
 export { Host, openHost } from "./src/runtime/open_host.ts";
+export { type DeviceStats } from "./src/runtime/packet_device.ts";
 export { type UdpPortStats } from "./src/runtime/udp_port.ts";
 export { type UnderlayChoice } from "./src/runtime/underlay.ts";
 export { type NetAddr } from "./src/socket/address.ts";
@@ -70,7 +73,13 @@ export {
 export { TcpConn } from "./src/socket/tcp_conn.ts";
 export { TcpListener } from "./src/socket/tcp_listener.ts";
 export { UdpConn } from "./src/socket/udp_conn.ts";
-export { type HostOptions, type HostPeerOptions, type ImpairOption, type NetemOption } from "./src/stack/config.ts";
+export {
+  type HostOptions,
+  type HostPeerOptions,
+  type HostTunOptions,
+  type ImpairOption,
+  type NetemOption,
+} from "./src/stack/config.ts";
 export {
   type ConnectionSnapshot,
   type ImpairSnapshot,
@@ -80,10 +89,14 @@ export {
   type UdpSnapshot,
 } from "./src/stack/inspect.ts";
 export { type EcnMode, type LinuxPortConfig, type RouteType, type SleeperConfig } from "./src/stack/options.ts";
+export { type PeerEvent } from "./src/stack/peer_events.ts";
 export { type CongestionEvent, formatCongestionEvents } from "./src/tcp/congestion_trace.ts";
 export { type TcpInfo } from "./src/tcp/info.ts";
 export { type EcnOption, type TcpOptions } from "./src/tcp/options.ts";
 export { type PacingMode } from "./src/tcp/pacing.ts";
+export { type PeerState } from "./src/tunnel/keepalive.ts";
+export { type LearnedBy } from "./src/tunnel/peer_table.ts";
 export { type UdpOptions } from "./src/udp/udp.ts";
+export { type PathMtuDiscovery } from "./src/udp/udp_socket.ts";
 export { type MtuProbing } from "./src/tcp/pmtud.ts";
 export { type RtoModel } from "./src/tcp/rtt.ts";

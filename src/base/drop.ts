@@ -112,7 +112,7 @@ export enum DropReason {
   SourceRoute,
   /** An IPv6 extension header is malformed, or there are too many. */
   BadExtensionHeader,
-  /** An IPv6 packet that says that nothing follows its headers. */
+  /** An IPv6 packet, or a GUE header, that says that nothing follows. */
   NoNextHeader,
   /** A fragment that overlaps another of its datagram, or belongs to a datagram with such fragments. */
   FragmentOverlap,
@@ -122,7 +122,7 @@ export enum DropReason {
   FragmentLimit,
   /** Tunnels within tunnels, too deep. */
   TunnelNesting,
-  /** A datagram of a peer that only says that it is there. */
+  /** A packet of a peer that only says that the peer is there. */
   Keepalive,
   /** Number of reasons; not a reason. */
   Count,

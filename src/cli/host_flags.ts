@@ -7,10 +7,9 @@
  * @module
  */
 
-import { type Host, openHost, resolveNames } from "../runtime/open_host.ts";
+import { type Host, openPrepared, type PreparedHost, prepareHost } from "../runtime/open_host.ts";
 import { CaptureFile } from "../runtime/capture_file.ts";
 import { parseHostname } from "../socket/address.ts";
-import { type HostOptions, parseHostConfig } from "../stack/config.ts";
 import {
   ConfigError,
   type ConfigFault,
@@ -25,11 +24,13 @@ import { type Flags, type FlagSpecs, formatFlags } from "./flags.ts";
 import { type HostFile, readHostFile, YAML_ENV } from "./host_file.ts";
 import { SERVICE_NAMES, type Services } from "./services.ts";
 
-const PEER_FORM = "[NAME=]ENDPOINT,PREFIX[,PREFIX...]";
+const PEER_FORM = "[NAME=]ENDPOINT,PREFIX[,PREFIX...][,roaming]";
 const PEER_EXAMPLE = "b=127.0.0.1:7002,10.7.0.2";
 
 const ROUTE_FORM = "PREFIX,PEER[,metric N][,weight N]";
 const ROUTE_TYPES: readonly string[] = ["blackhole", "unreachable", "prohibit"];
+
+const TUN_FORM = "NAME,ADDRESS/LENGTH[,...][,route PREFIX][,allow PREFIX][,mtu N]";
 
 /** The flags that describe the host of a command. */
 export const HOST_FLAGS: FlagSpecs = {
@@ -42,6 +43,10 @@ export const HOST_FLAGS: FlagSpecs = {
     isList: true,
     help: "a route to a peer (or to blackhole, unreachable, prohibit); may be repeated",
   },
+  tun: {
+    value: TUN_FORM,
+    help: "a TUN device with addresses of the kernel's, what it routes there, what is behind it (Linux, root)",
+  },
   forward: { help: "forward packets that are for others" },
   impair: { value: "TEXT", help: "impairment of what goes out, in tc-netem's words" },
   "impair-in": { value: "TEXT", help: "impairment of what comes in" },
@@ -50,6 +55,8 @@ export const HOST_FLAGS: FlagSpecs = {
   vni: { value: "N", help: "network identifier of vxlan-gpe (default 0)" },
   key: { value: "N", help: "key of gre (default none)" },
   "rp-filter": { value: "MODE", help: "strict or loose: drop what the routes know no way back to (default none)" },
+  keepalive: { value: "TIME", help: "send silent peers a keepalive after so long, like 10s (default never)" },
+  "dead-after": { value: "TIME", help: "pass over a peer that was not heard of for so long (default never)" },
   "clamp-mss": { help: "lower the MSS of forwarded SYNs to what the links carry" },
   qdisc: { value: "KIND", help: "fq or pfifo (default fq)" },
   congestion: { value: "NAME", help: "congestion control of TCP (default reno)" },
@@ -67,7 +74,7 @@ one of them: tshark -r FILE -Y 'frame.interface_name == "b:out:wire"'`;
 
 /** The line of a command's help about permissions. */
 export function permissionHelp(more = ""): string {
-  return `Permissions: --allow-net=ENDPOINTS, those of --listen and of the peers; with --config also --allow-read=FILE
+  return `Permissions: --allow-net=ENDPOINTS, those of --listen and of the peers, and their names; with --config also --allow-read=FILE
   --allow-env=${YAML_ENV}; with --pcap also --allow-write=FILE; --allow-read=FILE for files that impairments name${more}`;
 }
 
@@ -88,6 +95,7 @@ const FLAG_OF_OPTION: Readonly<Record<string, string>> = {
   listen: "listen",
   peers: "peer",
   routes: "route",
+  tun: "tun",
   forward: "forward",
   impair: "impair",
   mtu: "mtu",
@@ -96,6 +104,8 @@ const FLAG_OF_OPTION: Readonly<Record<string, string>> = {
   congestion: "congestion",
   seed: "seed",
   rpFilter: "rp-filter",
+  keepalive: "keepalive",
+  deadAfter: "dead-after",
   clampMss: "clamp-mss",
 };
 
@@ -128,9 +138,9 @@ export async function planHost(flags: Flags, file?: string): Promise<HostPlan> {
   const { services: wanted, ...fromFile } = source?.value ?? {};
   const services = source === null ? {} : checkServices(flags, source, wanted);
   const merged = merge(fromFile, fromFlags);
-  const { options, config } = await check(flags, source, merged, fromFlags);
+  const prepared = await check(flags, source, merged, fromFlags);
   const pcap = flags.text("pcap");
-  return { config, services, open: () => open(flags, options, pcap) };
+  return { config: prepared.config, services, open: () => open(flags, prepared, pcap) };
 }
 
 /** The options that flags give, in the shape of the file. */
@@ -139,6 +149,8 @@ function optionsOf(flags: Flags): Record<string, unknown> {
   for (const name of ["address", "listen"]) if (flags.has(name)) options[name] = flags.list(name);
   if (flags.has("peer")) options["peers"] = flags.list("peer").map((text) => parsePeer(flags, text));
   if (flags.has("route")) options["routes"] = flags.list("route").map((text) => parseRoute(flags, text));
+  const tun = flags.text("tun");
+  if (tun !== undefined) options["tun"] = parseTun(flags, tun);
   if (flags.has("forward")) options["forward"] = true;
   const impair = {
     ...(flags.has("impair") ? { out: flags.text("impair") } : {}),
@@ -153,6 +165,8 @@ function optionsOf(flags: Flags): Record<string, unknown> {
   else if (key !== undefined) options["encapsulation"] = { kind: flags.text("encapsulation") ?? "gre", key };
   else if (flags.has("encapsulation")) options["encapsulation"] = flags.text("encapsulation");
   for (const name of ["qdisc", "congestion"]) if (flags.has(name)) options[name] = flags.text(name);
+  if (flags.has("keepalive")) options["keepalive"] = flags.text("keepalive");
+  if (flags.has("dead-after")) options["deadAfter"] = flags.text("dead-after");
   if (flags.has("rp-filter")) options["rpFilter"] = flags.text("rp-filter");
   if (flags.has("clamp-mss")) options["clampMss"] = true;
   const seed = flags.integer("seed", 0, Number.MAX_SAFE_INTEGER, undefined);
@@ -161,12 +175,14 @@ function optionsOf(flags: Flags): Record<string, unknown> {
 }
 
 function parsePeer(flags: Flags, text: string): Record<string, unknown> {
-  const [first = "", ...allowed] = text.split(",");
+  const [first = "", ...rest] = text.split(",");
+  const roams = rest.at(-1) === "roaming";
+  const allowed = roams ? rest.slice(0, -1) : rest;
   const [, name, endpoint] = /^(?:([^=]*)=)?(.*)$/.exec(first)!;
   if (allowed.length === 0 || endpoint === "" || name === "" || allowed.includes("")) {
     flags.wrong("peer", text, `${PEER_FORM}, like ${PEER_EXAMPLE}`);
   }
-  return { ...(name === undefined ? {} : { name }), endpoint, allowed };
+  return { ...(name === undefined ? {} : { name }), endpoint, allowed, ...(roams ? { roaming: true } : {}) };
 }
 
 /** Reads `10.9.0.0/16,b,metric 10` and `10.9.0.0/16,blackhole`: behind the prefix a type of route, else the name of a peer. */
@@ -181,6 +197,24 @@ function parseRoute(flags: Flags, text: string): Record<string, unknown> {
     else route[match[1]!] = Number(match[2]);
   }
   return route;
+}
+
+/** Reads `culv0,10.9.0.2/24,fd09::2/64,route 10.7.0.0/24,mtu 1280`; without a name the system numbers the device. */
+function parseTun(flags: Flags, text: string): Record<string, unknown> {
+  const parts = text.split(",").map((part) => part.trim());
+  const tun: Record<string, unknown> = {};
+  if (!parts[0]!.includes("/")) tun["name"] = parts.shift();
+  const lists: Record<string, string[]> = { addresses: [], routes: [], allowed: [] };
+  for (const part of parts) {
+    const match = /^(?:(route|allow|mtu) +)?(\S+)$/.exec(part);
+    const [, word, value = ""] = match ?? [];
+    if (match === null || (word === "mtu" && !/^\d{1,5}$/.test(value))) {
+      flags.wrong("tun", text, `${TUN_FORM} like culv0,10.9.0.2/24,route 10.7.0.0/24`);
+    }
+    if (word === "mtu") tun["mtu"] = Number(value);
+    else lists[word === "route" ? "routes" : word === "allow" ? "allowed" : "addresses"]!.push(value);
+  }
+  return { ...tun, ...lists };
 }
 
 /** What the file says, with what flags say put in its place; an impairment also in that of each peer's own. */
@@ -206,12 +240,11 @@ async function check(
   source: HostFile | null,
   merged: Record<string, unknown>,
   fromFlags: Record<string, unknown>,
-): Promise<{ options: HostOptions; config: HostConfig }> {
+): Promise<PreparedHost> {
   try {
-    const options = await resolveNames(merged) as unknown as HostOptions;
-    return { options, config: parseHostConfig(options) };
+    return await prepareHost(merged);
   } catch (error) {
-    if (error instanceof Deno.errors.NotCapable) throw flags.fault(`looking names up: ${messageOf(error)}`);
+    if (error instanceof Deno.errors.NotCapable) throw flags.fault(messageOf(error));
     if (!(error instanceof ConfigError)) throw error;
     throw faultOf(flags, source, error.faults, fromFlags);
   }
@@ -271,10 +304,10 @@ function checkServices(flags: Flags, source: HostFile, wanted: unknown): Service
   return wanted as Services;
 }
 
-async function open(flags: Flags, options: HostOptions, pcap: string | undefined): Promise<CliHost> {
+async function open(flags: Flags, prepared: PreparedHost, pcap: string | undefined): Promise<CliHost> {
   let host: Host;
   try {
-    host = await openHost(options);
+    host = await openPrepared(prepared);
   } catch (error) {
     if (error instanceof Deno.errors.NotCapable) throw flags.fault(messageOf(error));
     throw new Failure(`${flags.command}: ${messageOf(error)}`);

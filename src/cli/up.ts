@@ -17,7 +17,9 @@ import { bold, Progress, table } from "./terminal.ts";
 
 const FLAGS: FlagSpecs = {
   check: { help: "only check the host, then end" },
-  json: { help: "print a JSON object when the host is up, and another with all counters at the end" },
+  json: {
+    help: "print a JSON object when the host is up, for each change of a peer, and with all counters at the end",
+  },
 };
 
 const HELP = `Usage: culvert up [OPTIONS] FILE
@@ -25,6 +27,7 @@ const HELP = `Usage: culvert up [OPTIONS] FILE
 
 Opens a host from a YAML file and stays until SIGINT or SIGTERM; then closes everything in order and prints counters.
 The host answers pings, forwards if it is told to, and offers the services that the file names.
+A line is printed whenever a peer that gets keepalives is heard of or falls silent, and when one moves.
 SIGHUP has it read the file again and take over the impairments in it, without losing a packet.
 
 Options:
@@ -37,13 +40,17 @@ A file (all keys but address may be left out; those of openHost, and services):
   listen: 127.0.0.1:7002
   peers:
     - name: a
-      endpoint: 127.0.0.1:7001
+      endpoint: 127.0.0.1:7001    # or a name, like a.example:7001, which is looked up again
+      roaming: false              # follow it when it sends from elsewhere; nothing of that is authenticated
       allowed: [10.7.0.1, fd07::1]
       impair: { out: delay 20ms 2ms loss 0.5% rate 50mbit, in: delay 5ms }
   routes:
     - { to: 10.9.0.0/16, via: a }
-  forward: false
+  tun: { name: culv0, addresses: [10.9.0.2/24], routes: [10.7.0.0/24] }   # the kernel's side; needs forward: true
+  forward: true
   mtu: 1472
+  keepalive: 10s
+  deadAfter: 35s
   encapsulation: raw            # or vxlan-gpe, or { kind: vxlan-gpe, vni: 42 }
   qdisc: { kind: fq, flowLimit: 100 }
   congestion: reno
@@ -55,6 +62,7 @@ Examples:
   culvert up --check b.yaml
   culvert up b.yaml --pcap b.pcapng --impair "delay 50ms loss 2%"
   kill -HUP PID                 # after a change of b.yaml: its impairments hold from now on
+  culvert up b.yaml --forward --tun "culv0,10.9.0.2/24,route 10.7.0.0/24"
   culvert up --address 10.7.0.2/24 --listen 127.0.0.1:7002 --peer a=127.0.0.1:7001,10.7.0.1
 
 ${permissionHelp()}
@@ -89,8 +97,9 @@ export const up: Command = {
     try {
       startServices(host, plan.services);
       using _reload = new Reload(flags, file, host, progress);
+      const telling = tellOfPeers(host, isJson, progress);
       console.log(isJson ? JSON.stringify(upJson(host, plan.services)) : describe(host, plan.config, plan.services));
-      await Promise.race([interrupt.wait(), host.closed]);
+      await Promise.race([interrupt.wait(), host.closed, telling]);
     } catch (error) {
       throw failureOf("up", error);
     } finally {
@@ -103,6 +112,16 @@ export const up: Command = {
     return 0;
   },
 };
+
+/** Prints a line whenever a peer is heard of, falls silent or moves; ends with the host. */
+async function tellOfPeers(host: Host, isJson: boolean, progress: Progress): Promise<void> {
+  for await (const event of host.peerEvents()) {
+    progress.clear();
+    const { peer, kind, endpoint, learnedBy } = event;
+    const text = kind === "moved" ? `has moved to ${endpoint} (${learnedBy})` : `is ${kind} at ${endpoint}`;
+    console.log(isJson ? JSON.stringify({ ...event, event: "peer" }) : `peer ${peer} ${text}`);
+  }
+}
 
 /** Takes over the impairments of the host's file at each SIGHUP, until it is disposed of. */
 class Reload implements Disposable {
@@ -134,12 +153,15 @@ class Reload implements Disposable {
 }
 
 function upJson(host: Host, services: Services): Record<string, unknown> {
+  const { interfaces, tun } = host.inspect();
+  const peers = interfaces.filter(({ endpoint, name }) => endpoint !== null || name !== tun?.name);
   return {
     event: "up",
     pid: Deno.pid,
     addresses: host.addresses,
     endpoints: host.endpoints.map(endpointText),
-    peers: host.inspect().interfaces.map(({ name, endpoint, allowed, mtu }) => ({ name, endpoint, allowed, mtu })),
+    peers: peers.map(({ name, endpoint, allowed, mtu }) => ({ name, endpoint, allowed, mtu })),
+    ...(tun === null ? {} : { tun: { name: tun.name, addresses: tun.addresses, routes: tun.routes, mtu: tun.mtu } }),
     services,
   };
 }
@@ -153,6 +175,11 @@ function describe(host: Host, config: HostConfig, services: Services): string {
   for (const endpoint of host.endpoints) rows.push(["listening", `UDP ${endpointText(endpoint)}`]);
   for (const peer of config.peers) rows.push([`peer ${peer.name}`, describePeer(peer)]);
   for (const { to, via, metric } of config.routes) rows.push(["route", `${to} via ${via} metric ${metric}`]);
+  const { tun } = host.inspect();
+  if (tun !== null) {
+    const routes = tun.routes.length === 0 ? "" : `  routes ${tun.routes.join(", ")}`;
+    rows.push([`tun ${tun.name}`, `${tun.addresses.join(", ")}${routes}  mtu ${tun.mtu}`]);
+  }
   if (config.forward) rows.push(["forwarding", "on"]);
   for (const name of SERVICE_NAMES) {
     if (services[name] !== undefined) rows.push([`service ${name}`, `port ${services[name]}`]);
@@ -182,7 +209,14 @@ function progressLine(host: Host): string {
 }
 
 function formatCounters(last: HostInspection): string {
-  const rows = [[bold("peer"), "packets in", "bytes in", "packets out", "bytes out", "not let in"]];
+  const rows = [[
+    bold(last.tun === null ? "peer" : "interface"),
+    "packets in",
+    "bytes in",
+    "packets out",
+    "bytes out",
+    "not let in",
+  ]];
   for (const i of last.interfaces) {
     rows.push([i.name, `${i.packetsIn}`, `${i.bytesIn}`, `${i.packetsOut}`, `${i.bytesOut}`, `${sumOf(i.drops)}`]);
   }

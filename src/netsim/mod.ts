@@ -98,6 +98,7 @@ export {
   type TunConfig,
 } from "../stack/options.ts";
 export { type PacketTap, TapPoint } from "../stack/packet_tap.ts";
+export { type PeerEvent, PeerEvents } from "../stack/peer_events.ts";
 export { Stack } from "../stack/stack.ts";
 export { AckSample, type CongestionControl, CongestionSignal, LossSample } from "../tcp/congestion/control.ts";
 export { type SegmentError } from "../tcp/icmp_errors.ts";
@@ -115,7 +116,7 @@ export { RecoveryState, TcpState } from "../tcp/state.ts";
 export { Tcb, TcpCounters } from "../tcp/tcb.ts";
 export { Tcp, type TcpConnectOptions } from "../tcp/tcp.ts";
 export { type Encapsulation } from "../tunnel/encapsulation.ts";
-export { Peer, type PeerOptions, PeerTable } from "../tunnel/peer_table.ts";
+export { type LearnedBy, Peer, type PeerOptions, PeerTable } from "../tunnel/peer_table.ts";
 export { Tunnel } from "../tunnel/tunnel.ts";
 export { type UdpError } from "../udp/network.ts";
 export { Udp, type UdpOptions } from "../udp/udp.ts";
@@ -140,7 +141,7 @@ export {
 } from "./topology.ts";
 export { AckFacts } from "../tcp/ack_facts.ts";
 export { BusyTime, Limit } from "../tcp/busy_time.ts";
-export { type KeepaliveOptions, Keepalives } from "../tunnel/keepalive.ts";
+export { type KeepaliveOptions, Keepalives, type PeerState } from "../tunnel/keepalive.ts";
 export { type MtuProbing, PathMtu, PathMtuCache } from "../tcp/pmtud.ts";
 export { Prr } from "../tcp/prr.ts";
 export { Rack } from "../tcp/rack.ts";

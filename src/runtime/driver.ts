@@ -177,6 +177,11 @@ export class Driver {
     this.wake();
   }
 
+  /** True once it has stopped. */
+  get isStopped(): boolean {
+    return this.#stoppedBy !== null;
+  }
+
   /** The present instant. */
   now(): Instant {
     return this.#clock.now();

@@ -5,6 +5,7 @@
  */
 
 import { type ErrorFactory, SocketErrorKind } from "../base/errors.ts";
+import { type Endpoint, formatEndpoint } from "../stack/options.ts";
 
 type ErrorClass = new (message: string) => Error;
 
@@ -43,6 +44,11 @@ export function systemError(error: unknown, doing: string): Error {
   return Object.assign(new known(`${doing}: ${error.message}`), { cause: error });
 }
 
+/** True if the permission to use `endpoint` is granted already; nobody is asked. */
+export function isNetGranted(endpoint: string): boolean {
+  return Deno.permissions.querySync({ name: "net", host: endpoint }).state === "granted";
+}
+
 /**
  * Makes sure that the permission to use `endpoint` is granted, asking if the user can be asked.
  *
@@ -52,10 +58,21 @@ export function systemError(error: unknown, doing: string): Error {
  * @throws {Deno.errors.NotCapable} if it is denied
  */
 export async function requireNet(endpoint: string): Promise<void> {
+  if (Deno.permissions.querySync({ name: "net" }).state === "granted") return;
   const wanted = { name: "net", host: endpoint } as const;
   let { state } = await Deno.permissions.query(wanted);
   if (state === "prompt") ({ state } = await Deno.permissions.request(wanted));
   if (state !== "granted") {
     throw new Deno.errors.NotCapable(`this host needs to use UDP at ${endpoint}: run with --allow-net=${endpoint}`);
   }
+}
+
+/**
+ * Makes sure that the permission to use each of these endpoints is granted; see {@linkcode requireNet}.
+ *
+ * @throws {Deno.errors.NotCapable} if it is denied for one
+ */
+export async function requireNetAt(endpoints: readonly Endpoint[]): Promise<void> {
+  if (Deno.permissions.querySync({ name: "net" }).state === "granted") return;
+  for (const { address, port } of endpoints) await requireNet(formatEndpoint(address, port));
 }

@@ -21,16 +21,20 @@ import { bindUdp, type UdpConn } from "../socket/udp_conn.ts";
 import { StackCapture } from "../stack/capture.ts";
 import type { NetemOption } from "../stack/config.ts";
 import type { StackSnapshot } from "../stack/inspect.ts";
+import type { PeerEvent } from "../stack/peer_events.ts";
 import { formatEndpoint } from "../stack/options.ts";
 import type { Stack } from "../stack/stack.ts";
 import { PACING_MODES, type PacingMode } from "../tcp/pacing.ts";
 import type { TcpConnectOptions } from "../tcp/tcp.ts";
+import { PATH_MTU_DISCOVERIES, type PathMtuDiscovery } from "../udp/udp_socket.ts";
 import { IpAddr } from "../wire/ip_addr.ts";
 import type { CaptureFile } from "./capture_file.ts";
 import type { Driver, DriverStats } from "./driver.ts";
+import type { LookupInspection } from "./endpoint_lookups.ts";
 import { denoError } from "./errors.ts";
 import { readNetem } from "./impair_files.ts";
 import type { DeviceStats, PacketDevice } from "./packet_device.ts";
+import type { PeerKeeper } from "./peer_keeper.ts";
 import type { UdpPort, UdpPortStats } from "./udp_port.ts";
 import type { Underlay, UnderlayChoice } from "./underlay.ts";
 
@@ -82,6 +86,11 @@ export interface ListenDatagramOptions {
   port?: number;
   /** The own address, `0.0.0.0` or `::` for all of a family. Default: all addresses of the host. */
   hostname?: string;
+  /**
+   * What becomes of datagrams that are larger than the path carries, as IP_MTU_DISCOVER: `"do"` (default) refuses them, `"want"` and
+   * `"dont"` have them fragmented, `"probe"` sends what the link takes whatever is known of the path.
+   */
+  pathMtuDiscovery?: PathMtuDiscovery;
 }
 
 /** How to close a host. */
@@ -103,6 +112,8 @@ export interface HostInspection extends StackSnapshot {
   ports: (UnderlayChoice & { address: string } & UdpPortStats)[];
   /** The TUN device, or `null`; its packets are counted by its interface. */
   tun: TunInspection | null;
+  /** The names of peers that are looked up. */
+  lookups: LookupInspection[];
   /** Sockets that are open. */
   sockets: number;
 }
@@ -131,6 +142,8 @@ export interface HostParts {
   device: PacketDevice | null;
   /** Where its ports and its sleeper come from. */
   underlay: Underlay;
+  /** What looks after its peers. */
+  keeper: PeerKeeper;
 }
 
 const PATIENCE: Duration = SECOND;
@@ -190,6 +203,7 @@ export class Host implements AsyncDisposable {
   readonly #ports: readonly UdpPort[];
   readonly #device: PacketDevice | null;
   readonly #underlay: Underlay;
+  readonly #keeper: PeerKeeper;
   readonly #closed: PromiseWithResolvers<Error | null> = Promise.withResolvers();
   #closing: Promise<void> | null = null;
   #failedBy: Error | null = null;
@@ -205,6 +219,8 @@ export class Host implements AsyncDisposable {
     this.#ports = parts.ports;
     this.#device = parts.device;
     this.#underlay = parts.underlay;
+    this.#keeper = parts.keeper;
+    this.closed.then(() => this.#keeper.events.end());
     this.addresses = parts.stack.ip.addresses.map(String);
     this.endpoints = parts.ports.map(({ address, port }) => ({
       transport: "udp",
@@ -258,9 +274,13 @@ export class Host implements AsyncDisposable {
    * @throws {Deno.errors.AddrInUse} or `AddrNotAvailable`, saying the cause
    */
   listenDatagram(options: ListenDatagramOptions = {}): UdpConn {
-    const { port = 0, hostname } = options;
+    const { port = 0, hostname, pathMtuDiscovery = "do" } = options;
     requirePort("port", port, 0);
-    return bindUdp(this.#engine, this.#localAddresses(hostname), port);
+    if (!PATH_MTU_DISCOVERIES.includes(pathMtuDiscovery)) {
+      const found = JSON.stringify(pathMtuDiscovery);
+      throw new TypeError(`pathMtuDiscovery must be one of ${PATH_MTU_DISCOVERIES.join(", ")}, got ${found}`);
+    }
+    return bindUdp(this.#engine, this.#localAddresses(hostname), port, pathMtuDiscovery);
   }
 
   /**
@@ -274,6 +294,20 @@ export class Host implements AsyncDisposable {
    */
   ping(hostname: string, options: PingOptions = {}): AsyncGenerator<PingAnswer, void> {
     return ping(this.#engine, parseHostname(hostname), options);
+  }
+
+  /**
+   * What happens to the peers from now on: an iteration that ends when the host is closed. Peers that get keepalives are
+   * `"alive"` and `"dead"`; those that roam or have names in their endpoints, `"moved"`.
+   *
+   * ```ts ignore
+   * for await (const { peer, kind, endpoint } of host.peerEvents()) console.log(peer, kind, endpoint);
+   * ```
+   *
+   * @param options `signal` ends the iteration, with its reason
+   */
+  peerEvents(options: { signal?: AbortSignal } = {}): AsyncGenerator<PeerEvent, void> {
+    return this.#keeper.events.read(options.signal);
   }
 
   /** A snapshot as plain data, good for JSON. */
@@ -290,6 +324,7 @@ export class Host implements AsyncDisposable {
         ...port.stats(),
       })),
       tun: this.#inspectTun(),
+      lookups: this.#keeper.inspect(),
       sockets: sockets.size,
     };
   }

@@ -5,7 +5,6 @@
  * @module
  */
 
-import { lookup } from "node:dns/promises";
 import { type HostOptions, parseEndpointNames, parseHostConfig } from "../stack/config.ts";
 import { ConfigFaults } from "../stack/config_faults.ts";
 import { type Endpoint, formatEndpoint, type HostConfig } from "../stack/options.ts";
@@ -13,21 +12,26 @@ import { Stack } from "../stack/stack.ts";
 import { IpAddr } from "../wire/ip_addr.ts";
 import { MonotonicClock } from "./clock.ts";
 import { Driver } from "./driver.ts";
-import { requireNet } from "./errors.ts";
+import { LOOKUPS_AT_ONCE, type NamedPeer } from "./endpoint_lookups.ts";
+import { requireNetAt } from "./errors.ts";
 import { Host } from "./host.ts";
 import { readImpairFiles } from "./impair_files.ts";
 import { closeTun, type OpenedTun, TunDevice } from "./linux/tun_device.ts";
+import { limitResolver, resolveBySystem, type ResolveName } from "./lookup.ts";
+import { loopTo, PeerKeeper } from "./peer_keeper.ts";
 import { TimerSleeper } from "./sleeper.ts";
 import type { PortContext, UdpPort } from "./udp_port.ts";
-import { type OpenPort, SystemUnderlay, type Underlay } from "./underlay.ts";
+import { type ClosableRoutes, type OpenPort, SystemUnderlay, type Underlay } from "./underlay.ts";
+import type { RouteSource } from "./underlay_mtu.ts";
 
 export { Host } from "./host.ts";
 
 /**
  * Opens a host: one IP stack in this process, joined to its peers by UDP.
  *
- * Names of peers' endpoints are looked up once, and files that impairments name are read once. Without `listen`, an ephemeral port is bound in each address family in
- * which there is a peer. Needs the permission to use the network at every endpoint; with `--allow-ffi` for the C
+ * Names of peers' endpoints are looked up now and, while the host is open, again (`lookupInterval`); files that impairments
+ * name are read once. Without `listen`, an ephemeral port is bound in each address family in which there is a peer. Needs
+ * the permission to use the network at every endpoint, and at every name that is looked up; with `--allow-ffi` for the C
  * library, on Linux, datagrams go many at a time. A TUN device needs that permission, and root.
  *
  * @example
@@ -47,45 +51,110 @@ export { Host } from "./host.ts";
  * @throws {Deno.errors.PermissionDenied} if a TUN device is wanted and the process is not root
  */
 export async function openHost(options: HostOptions): Promise<Host> {
-  const config = parseHostConfig(await resolveNames(options));
-  for (const { endpoint } of config.peers) {
-    if (endpoint !== null) await requireNet(formatEndpoint(endpoint.address, endpoint.port));
-  }
-  return await start(config, new SystemUnderlay(config.port, config.sleeper));
+  return await openPrepared(await prepareHost(options));
+}
+
+/** A host that can be opened: its configuration is checked, and the names in it are looked up. */
+export interface PreparedHost {
+  /** The configuration. */
+  readonly config: HostConfig;
+  /** The peers that have names in their endpoints. */
+  readonly names: readonly NamedPeer[];
+  /** What these names were found to be. */
+  readonly answers: ReadonlyMap<string, readonly IpAddr[]>;
 }
 
 /**
- * The options with what is outside of them put in: addresses for names of peers, and the files that impairments name.
+ * Checks options, looks up the names of peers in them and reads the files that impairments name.
  *
- * @throws {ConfigError} if anything has a wrong form, a name cannot be looked up or a file cannot be read
+ * A name has to have an address of a family that is listened on, if `listen` says which; its first one is used.
+ *
+ * @param resolve looks up a name (default by the system)
+ * @throws {ConfigError} if anything is wrong, a name cannot be looked up or a file cannot be read
+ * @throws {Deno.errors.NotCapable} without the permission to look up a name
  */
-export async function resolveNames<T>(options: T): Promise<T> {
+export async function prepareHost(
+  options: unknown,
+  resolve: ResolveName = resolveBySystem,
+): Promise<PreparedHost> {
   const faults = new ConfigFaults(options);
   const read = readImpairFiles(
     options,
     (path, why) => faults.add(path, `an impairment whose files can be read (${why})`),
   );
   faults.throwIfAny();
-  return await resolveEndpoints(read);
+  const wanted = parseEndpointNames(read);
+  const answers = new Map<string, readonly IpAddr[]>();
+  if (wanted.every((name) => name === null)) return { config: parseHostConfig(read), names: [], answers };
+  const { listen = [], peers } = read as { listen?: string | string[]; peers: Record<string, unknown>[] };
+  const listened = new Set([listen].flat().map((text) => text.startsWith("[") ? 6 : 4));
+  const ask = limitResolver(resolve, LOOKUPS_AT_ONCE);
+  const found = await Promise.all(peers.map(async (peer, i) => {
+    const name = wanted[i]!;
+    if (name === null) return peer;
+    const { hostname, port } = name;
+    try {
+      const answer = await ask(hostname);
+      answers.set(hostname, answer);
+      const address = answer.find(({ version }) => listened.size === 0 || listened.has(version));
+      if (address === undefined) throw new Error(`it has no address of IPv${listened.has(4) ? 4 : 6}`);
+      const number = peer["vni"] ?? peer["key"];
+      const suffix = number === undefined ? "" : ` ${peer["vni"] === undefined ? "key" : "vni"} ${number}`;
+      return { name: `${hostname}:${port}${suffix}`, ...peer, endpoint: formatEndpoint(address, port) };
+    } catch (error) {
+      if (error instanceof Deno.errors.NotCapable) throw error;
+      const why = error instanceof Error ? error.message : String(error);
+      faults.add(["peers", i, "endpoint"], `an address or a name that can be looked up (${why})`);
+      return peer;
+    }
+  }));
+  faults.throwIfAny();
+  const config = parseHostConfig({ ...read as object, peers: found });
+  const names = config.peers.flatMap(({ name }, i) =>
+    wanted[i] === null ? [] : [{ ifindex: i + 1, name, ...wanted[i]! }]
+  );
+  const known = config.peers.map((peer, i) =>
+    wanted[i] === null ? peer : { ...peer, hostname: wanted[i]!.hostname, learnedBy: "dns" as const }
+  );
+  return { config: { ...config, peers: known }, names, answers };
+}
+
+/** Opens a host that was prepared; see {@linkcode openHost}. */
+export async function openPrepared(prepared: PreparedHost): Promise<Host> {
+  const { config } = prepared;
+  await requireNetAt(config.peers.flatMap(({ endpoint }) => endpoint === null ? [] : [endpoint]));
+  return await start(prepared, new SystemUnderlay(config.port, config.sleeper), resolveBySystem);
+}
+
+/** What tests may put in the place of the system beside ports. */
+export interface OverOptions {
+  /** Looks up names. */
+  resolve?: ResolveName;
+  /** Tells the ways to peers. */
+  routes?: RouteSource;
 }
 
 /** Opens a host over UDP ports of another kind than the operating system's; for tests. */
-export async function openHostOver(options: HostOptions, openPort: OpenPort): Promise<Host> {
-  const config = parseHostConfig(options);
+export async function openHostOver(options: HostOptions, openPort: OpenPort, over: OverOptions = {}): Promise<Host> {
+  const { resolve = resolveBySystem, routes } = over;
+  const prepared = await prepareHost(options, resolve);
+  const { config } = prepared;
   const kind = config.sleeper ?? "hop";
   if (kind === "ppoll") throw new TypeError('the sleeper "ppoll" is for the ports of the system');
-  return await start(config, {
+  return await start(prepared, {
     open: openPort,
+    openRoutes: () => routes === undefined ? null : { route: (to) => routes.route(to), close: () => {} },
     openTun: () => {
       throw new TypeError("a TUN device is for the ports of the system");
     },
     makeSleeper: () => (clock, onDue) => new TimerSleeper(kind, clock, onDue),
     whyPort: () => "given",
     sleeper: () => ({ kind, why: config.sleeper === null ? "it needs no permission" : "asked for" }),
-  });
+  }, resolve);
 }
 
-async function start(config: HostConfig, underlay: Underlay): Promise<Host> {
+async function start(prepared: PreparedHost, underlay: Underlay, resolve: ResolveName): Promise<Host> {
+  const { config, names, answers } = prepared;
   const clock = new MonotonicClock();
   // The seed is for what may be replayed; what nobody may guess never comes from it.
   const secret = crypto.getRandomValues(new Int32Array(4));
@@ -101,11 +170,17 @@ async function start(config: HostConfig, underlay: Underlay): Promise<Host> {
   const context: PortContext = { pool: stack.pool, drops: stack.drops, fault };
   const ports: UdpPort[] = [];
   const device = opened === null ? null : new TunDevice(opened, context, stack, stack.device!);
+  let routes: ClosableRoutes | null = null;
   try {
     for (const { address, port } of endpointsOf(config)) ports.push(await underlay.open(address, port, context));
+    routes = underlay.openRoutes(ports, device);
+    refuseLoops(stack, routes);
     const sleeper = underlay.makeSleeper(ports, device);
     const driver = new Driver({ stack, clock, ports, device, sleeper, onFault: fault });
-    host = new Host({ stack, driver, ports, device, underlay });
+    const interval = config.lookupInterval;
+    const keeper = new PeerKeeper({ stack, driver, ports, names, answers, resolve, interval, routes, fault });
+    host = new Host({ stack, driver, ports, device, underlay, keeper });
+    host.closed.then(() => routes?.close());
     if (earlyFault !== null) {
       host.fail(earlyFault);
       await host.closed;
@@ -114,8 +189,22 @@ async function start(config: HostConfig, underlay: Underlay): Promise<Host> {
     return host;
   } catch (error) {
     device?.close();
+    if (host === null) routes?.close();
     await Promise.all(ports.map((port) => port.close()));
     throw error;
+  }
+}
+
+/**
+ * Refuses to open a host whose datagrams would go through its own tunnel.
+ *
+ * @throws {TypeError} if the system's way to a peer leads into the host's TUN device
+ */
+function refuseLoops(stack: Stack, routes: RouteSource | null): void {
+  if (!stack.options.tun) return;
+  for (const { name, address } of stack.tunnel?.peers ?? []) {
+    const why = loopTo(stack, address, routes);
+    if (why !== "") throw new TypeError(`peer ${name}: ${why}`);
   }
 }
 
@@ -147,30 +236,4 @@ function endpointsOf(config: HostConfig): readonly Endpoint[] {
 function drawSeed(): number {
   const [low, high] = crypto.getRandomValues(new Uint32Array(2));
   return (high! >>> 11) * 2 ** 32 + low!;
-}
-
-/**
- * The options with every host name in a peer's endpoint looked up, once the form of everything was found right.
- *
- * @throws {ConfigError} if anything has a wrong form, or a name cannot be looked up
- */
-export async function resolveEndpoints<T>(options: T): Promise<T> {
-  const names = parseEndpointNames(options);
-  if (names.every((name) => name === null)) return options;
-  const faults = new ConfigFaults(options);
-  const resolve = async (peer: object, i: number): Promise<object> => {
-    const name = names[i]!;
-    if (name === null) return peer;
-    try {
-      const { address } = await lookup(name.hostname);
-      return { ...peer, endpoint: formatEndpoint(IpAddr.parse(address), name.port) };
-    } catch (error) {
-      if (error instanceof Deno.errors.NotCapable) throw error;
-      faults.add(["peers", i, "endpoint"], "an address or a name that can be looked up");
-      return peer;
-    }
-  };
-  const peers = await Promise.all((options as { peers: object[] }).peers.map(resolve));
-  faults.throwIfAny();
-  return { ...options, peers };
 }

@@ -57,6 +57,8 @@ export interface UdpPort {
   onReadable: () => void;
   /** Called when there is room again after there was none. */
   onWritable: () => void;
+  /** Called when a datagram was larger than the way to `to` is known to carry; never, where the port cannot know. */
+  onTooBig?: (to: IpAddr) => void;
   /** How many packets may be handed over now. */
   room(): number;
   /** Takes `p`, whose live range is to be sent to an endpoint, at the latest at the next `flush`. */

@@ -19,8 +19,10 @@ import type { PolledSource } from "./packet_device.ts";
 import { type OpenedTun, openTun } from "./linux/tun_device.ts";
 import { LinuxPort, UnsupportedError } from "./linux/linux_port.ts";
 import { PollSleeper } from "./linux/poll_sleeper.ts";
+import { RouteProbe } from "./linux/route_probe.ts";
 import { type MakeSleeper, TimerSleeper } from "./sleeper.ts";
 import { isPolled, type PortContext, type UdpPort } from "./udp_port.ts";
+import type { RouteSource } from "./underlay_mtu.ts";
 
 /** Binds a UDP port to an address; port 0 is any. */
 export type OpenPort = (address: IpAddr, port: number, context: PortContext) => UdpPort | Promise<UdpPort>;
@@ -31,6 +33,12 @@ export interface UnderlayChoice {
   kind: string;
   /** Why this one, and what it has to do without. */
   why: string;
+}
+
+/** The system's ways, until they are closed. */
+export interface ClosableRoutes extends RouteSource {
+  /** Gives back what it holds. */
+  close(): void;
 }
 
 /** What carries the datagrams of a host and waits for its deadlines. */
@@ -45,6 +53,8 @@ export interface Underlay {
   openTun(config: TunConfig): OpenedTun;
   /** Makes the sleeper for the ports that were opened, and for a device. */
   makeSleeper(ports: readonly UdpPort[], device?: PolledSource | null): MakeSleeper;
+  /** What tells the system's ways, for the ports that were opened and a device; `null` if nothing does. */
+  openRoutes(ports: readonly UdpPort[], device: PolledSource | null): ClosableRoutes | null;
   /** Why `port` is of its kind. */
   whyPort(port: UdpPort): string;
   /** The sleeper, and why it is that one. */
@@ -104,12 +114,22 @@ export class SystemUnderlay implements Underlay {
     if (device !== null) polled.push(device);
     const asked = this.#sleeperConfig;
     const kind = asked ?? (polled.length > 0 ? "ppoll" : "hop");
-    const why = asked !== null ? "asked for" : polled.length > 0 ? `the ${device === null ? "port" : "device"} is polled` : "it needs no permission";
+    const why = asked !== null
+      ? "asked for"
+      : polled.length > 0
+      ? `the ${device === null ? "port" : "device"} is polled`
+      : "it needs no permission";
     this.#sleeper = { kind, why };
     if (kind !== "ppoll" && polled.length === 0) return (clock, onDue) => new TimerSleeper(kind, clock, onDue);
     const libc = this.#acquire();
     if (typeof libc === "string") throw refusal(`the sleeper "ppoll" cannot be used: ${libc}`);
     return (clock, onDue) => new PollSleeper(kind, libc, polled, clock, onDue);
+  }
+
+  openRoutes(ports: readonly UdpPort[], device: PolledSource | null): ClosableRoutes | null {
+    if (device === null && !ports.some(isPolled)) return null;
+    const libc = this.#acquire();
+    return typeof libc === "string" ? null : new RouteProbe(libc);
   }
 
   whyPort(port: UdpPort): string {

@@ -14,12 +14,12 @@ import { type Duration, SECOND } from "../base/time.ts";
 import type { NetemConfig } from "../impair/config.ts";
 import { formatTime } from "../impair/units.ts";
 import { AddressKind, addressKind, isWireKind } from "../ip/address_kind.ts";
-import { RouteTable } from "../ip/route_table.ts";
 import { makeEncapsulation } from "../tunnel/make_encapsulation.ts";
 import { DEFAULT_TCP_OPTIONS, type TcpOptions } from "../tcp/options.ts";
 import { DEFAULT_UDP_OPTIONS, type UdpOptions } from "../udp/udp.ts";
 import { type IpAddr, type IpInterface, IpPrefix } from "../wire/ip_addr.ts";
 import { ipHeaderBytes } from "../wire/ip_header.ts";
+import { PrefixMap } from "../wire/prefix_map.ts";
 import { UDP_HEADER_BYTES } from "../wire/udp.ts";
 import { ConfigFaults, nearest, type PathStep } from "./config_faults.ts";
 import {
@@ -235,7 +235,7 @@ export interface HostOptions {
 /**
  * Checks the form of a configuration in which peers may have names in their endpoints, and gives these names: `null` for
  * a peer that has none. They have to be looked up before {@linkcode parseHostConfig}. Where there are no names at all,
- * nothing is checked and the list is empty.
+ * nothing is checked.
  *
  * @param input what a user wrote; see {@linkcode HostOptions}
  * @throws {TypeError} if the form of anything is wrong, as {@linkcode parseHostConfig}
@@ -411,7 +411,7 @@ function checkPeers(config: HostConfig, shaped: ShapedHost, faults: ConfigFaults
   const names = new Map<string, number>();
   const hasV6 = config.addresses.some(({ address }) => !address.isV4);
   const ownHosts = new Map(
-    config.addresses.map(({ address }, i) => [`${hostPrefix(address)}`, i]),
+    config.addresses.map(({ address }, i) => [hostPrefix(address).key, i]),
   );
   const holders = new Map<string, number>();
   const hasName = (i: number): boolean => shaped.peers![i]!.name !== undefined;
@@ -442,14 +442,14 @@ function checkPeers(config: HostConfig, shaped: ShapedHost, faults: ConfigFaults
     }
     peer.allowed.forEach((prefix, j) => {
       const path: PathStep[] = ["peers", i, "allowed", j];
-      const text = `${prefix}`;
-      const holder = holders.get(text);
+      const { key } = prefix;
+      const holder = holders.get(key);
       if (holder === i) faults.add(path, "a prefix that is not in the list already");
       else if (holder !== undefined) {
-        faults.add(path, `a prefix of its own: peers[${holder}].allowed has ${text} too`);
+        faults.add(path, `a prefix of its own: peers[${holder}].allowed has ${prefix} too`);
       }
-      holders.set(text, i);
-      const own = ownHosts.get(text);
+      holders.set(key, i);
+      const own = ownHosts.get(key);
       if (own !== undefined) {
         const where = config.addresses.length === 1 ? "address" : `address[${own}]`;
         faults.add(path, `what is behind the peer, not this host's own ${config.addresses[own]} of ${where}`);
@@ -485,33 +485,35 @@ function checkEndpoints(config: HostConfig, faults: ConfigFaults): void {
     if (families.size > 0 && !families.has(a.version)) {
       faults.add(path, `an endpoint of a family that is listened on: "listen" has none of IPv${a.version}`);
     }
-    const key = kind === "raw" ? `${a} ${port}` : `${a} ${vni}`;
+    const key = kind === "raw" ? `${a.key} ${port}` : `${a.key} ${vni}`;
     const other = seen.get(key);
     if (other !== undefined) {
       const what = kind === "raw" ? "address and port" : `address and ${kind === "gre" ? "key" : "vni"}`;
       faults.add(path, `an ${what} of its own: peers[${other}] has the same`);
     }
     seen.set(key, i);
-    const route = inside.table.lookup(a.w0, a.w1, a.w2, a.w3);
-    if (route !== null) {
-      const where = inside.places[route.ifindex]!;
-      faults.add(path, `an address outside the tunnel: ${route.prefix} of ${where} leads into the tunnel itself`);
+    const place = inside.find(a.w0, a.w1, a.w2, a.w3);
+    if (place !== null) {
+      const [where, prefixes] = place < 0
+        ? [`routes[${-1 - place}]`, [config.routes[-1 - place]!.to]]
+        : [`peers[${place}].allowed`, config.peers[place]!.allowed];
+      const prefix = prefixes.find((prefix) => prefix.length > 0 && prefix.contains(a));
+      faults.add(path, `an address outside the tunnel: ${prefix} of ${where} leads into the tunnel itself`);
     }
   });
 }
 
-/** All prefixes that lead into the tunnel, but for default routes, and where each of them is written. */
-function prefixesIntoTunnel(config: HostConfig): { table: RouteTable; places: string[] } {
-  const table = new RouteTable();
-  const places: string[] = [];
-  const add = (prefix: IpPrefix, place: string): void => {
-    if (prefix.length > 0) table.add(prefix, places.push(place) - 1);
+/** All prefixes that lead into the tunnel, but for default routes: the peer by its index, a route by −1 less its index. */
+function prefixesIntoTunnel(config: HostConfig): PrefixMap<number> {
+  const map = new PrefixMap<number>(0);
+  const add = (prefix: IpPrefix, place: number): void => {
+    if (prefix.length > 0) map.add(prefix, place);
   };
+  config.peers.forEach(({ allowed }, i) => allowed.forEach((prefix) => add(prefix, i)));
   config.routes.forEach(({ to, via }, i) => {
-    if (via !== null) add(to, `routes[${i}]`);
+    if (via !== null) add(to, -1 - i);
   });
-  config.peers.forEach(({ allowed }, i) => allowed.forEach((prefix) => add(prefix, `peers[${i}].allowed`)));
-  return { table, places };
+  return map;
 }
 
 /**

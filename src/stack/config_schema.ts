@@ -541,21 +541,20 @@ export function parseShape(input: unknown, faults: ConfigFaults): ShapedHost | n
   return parseWith(host, input, faults) as ShapedHost | null;
 }
 
-/** True if the endpoint of any peer looks like a name. */
-function hasNames(input: unknown): boolean {
-  const { peers } = (input ?? {}) as { peers?: unknown };
-  return Array.isArray(peers) && peers.some((peer) => {
-    const text = (peer as { endpoint?: unknown } | null)?.endpoint;
-    return typeof text === "string" && parseEndpointName(text) !== null;
-  });
+/** True if the endpoint of a peer looks like a name. */
+function hasName(peer: unknown): boolean {
+  const text = (peer as { endpoint?: unknown } | null)?.endpoint;
+  return typeof text === "string" && /^[a-z0-9_.-]*[a-z][a-z0-9_.-]*:/i.test(text);
 }
 
 /**
  * Checks the shape of `input` where peers may have names in their endpoints, and gives these names by the peer. Nothing is
- * checked, and nothing given, if there are none.
+ * checked if there are none.
  */
 export function parseNames(input: unknown, faults: ConfigFaults): readonly (EndpointName | null)[] {
-  if (!hasNames(input)) return [];
+  const { peers } = (input ?? {}) as { peers?: unknown };
+  if (!Array.isArray(peers)) return [];
+  if (!peers.some(hasName)) return peers.map(() => null);
   type Named = { readonly peers?: readonly { readonly endpoint?: Endpoint | EndpointName }[] };
   const named = parseWith(namedHost, input, faults) as Named | null;
   return (named?.peers ?? []).map(({ endpoint }) => endpoint !== undefined && "hostname" in endpoint ? endpoint : null);

@@ -430,15 +430,18 @@ export class Stack {
 
   /**
    * Why a peer may not be at this address of the underlay: because a route leads there through the tunnel, be it one that is
-   * down just now. A default route is let pass, since the underlay is not reached by these routes.
+   * down just now, or the kernel does so by its device. A default route of ours is let pass, since the underlay is not reached by
+   * these routes; nor are addresses behind the kernel inside the tunnel.
    */
   #refuseEndpoint(peer: Peer, address: IpAddr): string {
     const { w0, w1, w2, w3 } = address;
     if (this.ip.isLocal(w0, w1, w2, w3)) return `${address} is this host's own, inside the tunnel`;
     const route = this.ip.routes.lookup(w0, w1, w2, w3);
-    const inside = route !== null && route.kind === RouteKind.Unicast
-      ? route.prefix
-      : peer.allowed.find((prefix) => prefix.contains(address));
+    const routed = this.options.tun?.routes.find((prefix) => prefix.contains(address)) ??
+      this.options.tun?.addresses.find(({ prefix }) => prefix.contains(address))?.prefix;
+    if (routed !== undefined) return `${address} is what the kernel routes to the tunnel: ${routed}`;
+    const isInside = route !== null && route.kind === RouteKind.Unicast && route.ifindex !== this.device?.ifindex;
+    const inside = isInside ? route.prefix : peer.allowed.find((prefix) => prefix.contains(address));
     return inside === undefined || inside.length === 0 ? "" : `${address} is behind the tunnel itself: ${inside}`;
   }
 

@@ -106,8 +106,8 @@ function senderInput(t: Tcb, f: AckFacts, acked: number): void {
   f.hasEce = acked >= 0 && isEcnEcho(t, s.flags);
   if (f.hasEce) t.counters.ecnEchoes++;
   const priorDupAcks = t.dupAcks;
-  sample.isCwndLimited = t.cwndLimited ||
-    (t.congestion.cwnd < t.congestion.ssthresh && t.congestion.cwnd < 2 * t.maxInFlightBytes);
+  // RFC 7661 section 4.2: a window of which at least half was used in this round trip is validated, and may grow.
+  sample.isCwndLimited = t.cwndLimited || t.congestion.cwnd < 2 * t.maxInFlightBytes;
   if (acked > 0) advance(t, f, acked);
   if (t.sackOn && s.sackCount > 0) sackInput(t, f);
   if (t.rack.isDsackRound) t.rack.endRound(t.sndUna);

@@ -35,7 +35,7 @@ Deno.test("cli: perf over TCP, both ways, in several streams", () =>
     for (const { sender, receiver } of end.streams) {
       assert(receiver.bytes > 0);
       assertEquals(receiver.bytes, sender.bytes);
-      assertEquals(sender.tcp_info.congestion, "reno");
+      assertEquals(sender.tcp_info.congestion, "cubic");
     }
 
     const paced = await runCli(["perf", "-c", "10.7.0.2", "-t", "0.5", "-b", "4M", "-J", ...started.peer]);

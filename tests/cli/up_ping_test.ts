@@ -5,6 +5,7 @@
  */
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
+import { freePort } from "../testing/host_pair.ts";
 import { readPcapng } from "../testing/pcapng_reader.ts";
 import { assertRefused, CliProcess, hostFlags, LOOPBACK, runCli, startUp, withFolder } from "../testing/run_cli.ts";
 import { HAS_TSHARK, readByTshark } from "../testing/tshark.ts";
@@ -98,6 +99,44 @@ Deno.test("cli: SIGINT ends a ping with its statistics", () =>
     up.kill("SIGTERM");
     assertEquals((await up.result()).code, 0);
   }));
+
+Deno.test("cli: up tells when a peer is heard of, falls silent and moves, in words and in JSON", async () => {
+  const [one, two, three] = [await freePort(), await freePort(), await freePort()];
+  const timing = ["--keepalive", "50ms", "--dead-after", "400ms"];
+  const other = (port: number) => [
+    "up",
+    ...["--address", "10.7.0.2/24", "--listen", `127.0.0.1:${port}`, "--peer", `a=127.0.0.1:${one},10.7.0.1`],
+    ...timing,
+  ];
+  for (const more of [[], ["--json"]]) {
+    await using up = new CliProcess(["--allow-net=127.0.0.1,localhost"], [
+      "up",
+      ...["--address", "10.7.0.1/24", "--listen", `127.0.0.1:${one}`],
+      ...["--peer", `b=localhost:${two},10.7.0.2,roaming`, ...timing, ...more],
+    ]);
+    {
+      await using b = new CliProcess(LOOPBACK, other(two));
+      await up.waitFor(more.length === 0 ? `peer b is alive at 127.0.0.1:${two}` : '"kind":"alive"');
+      b.kill("SIGINT");
+      assertEquals((await b.result()).code, 0);
+    }
+    await up.waitFor(more.length === 0 ? `peer b is dead at 127.0.0.1:${two}` : '"kind":"dead"');
+    await using moved = new CliProcess(LOOPBACK, other(three));
+    await up.waitFor(more.length === 0 ? `peer b has moved to 127.0.0.1:${three} (roaming)` : '"learnedBy":"roaming"');
+    await moved.waitFor("peer a is alive");
+    up.kill("SIGINT");
+    const { code, out, err } = await up.result();
+    assertEquals(code, 0, err);
+    if (more.length > 0) {
+      const lines = out.trimEnd().split("\n").map((line) => JSON.parse(line));
+      assertEquals([lines[0].event, lines[1].event, lines[1].peer, lines.at(-1).event], ["up", "peer", "b", "closed"]);
+      assertEquals(lines.at(-1).interfaces[0].state, "alive");
+    }
+  }
+  const refused = await runCli(["up", "--address", "10.7.0.1/24", "--peer", "b=b.example:1,10.7.0.2"]);
+  assertEquals([refused.code, refused.out], [2, ""]);
+  assertEquals(refused.err, "culvert: up: looking up b.example needs --allow-net=b.example\n");
+});
 
 Deno.test("cli: what keeps a host from being opened is one line and code 1", async () => {
   const { a } = await hostFlags();

@@ -82,6 +82,12 @@ export class Namespace implements AsyncDisposable {
     }
   }
 
+  /** Waits, for 20 seconds at most, until somebody in here listens on a TCP port. */
+  async listening(port: number): Promise<void> {
+    const script = 'for i in $(seq 200); do ss -Hltn "sport = :$1" | grep -q . && exit; sleep 0.1; done; exit 1';
+    await this.run("sh", "-c", script, "listening", `${port}`);
+  }
+
   /** Joins this namespace by a veth pair to another one. */
   async join(device: string, other: Namespace, otherDevice: string): Promise<void> {
     const words = `ip link add ${device} type veth peer name ${otherDevice} netns ${other.pid}`;

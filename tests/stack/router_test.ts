@@ -140,7 +140,7 @@ Deno.test("a peer that falls silent is passed over, and used again when it speak
   assertEquals(way(), 1);
   net.run(5 * SECOND);
   assertEquals(way(), 2);
-  assertEquals(a.stack.inspect(net.now).interfaces.map(({ dead }) => dead), [true, false]);
+  assertEquals(a.stack.inspect(net.now).interfaces.map(({ state }) => state), ["dead", "alive"]);
   assertEquals(a.stack.ip.routes.lookup(0, 0, 0xffff, 0x0a000002), null);
   other(2);
   net.run(8 * SECOND);

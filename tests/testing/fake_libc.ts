@@ -75,6 +75,10 @@ export class FakeLibc implements Libc {
     return 0;
   }
 
+  connect(_fd: number, _address: Memory): number {
+    return 0;
+  }
+
   getsockname(_fd: number, address: Memory): number {
     address[2] = 4790 >> 8;
     address[3] = 4790 & 255;

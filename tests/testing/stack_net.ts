@@ -62,6 +62,14 @@ export class StackNet {
     return node;
   }
 
+  /** Has a stack be at another endpoint from now on; what is on its way to the old one is lost. */
+  move(node: StackNode, address: IpAddr, port: number): void {
+    this.#byEndpoint.delete(formatEndpoint(node.address, node.port));
+    this.#byEndpoint.set(formatEndpoint(address, port), node);
+    node.address = address;
+    node.port = port;
+  }
+
   /** Runs until nothing is left to be done by `until`, or until `done` says so; returns whether it did. */
   run(until: Instant = NEVER, done: () => boolean = () => false): boolean {
     let steps = 0;

@@ -21,7 +21,7 @@
  */
 
 /** Address families. */
-export const AddressFamily = { Inet: 2, Inet6: 10 } as const;
+export const AddressFamily = { Unspecified: 0, Inet: 2, Inet6: 10 } as const;
 
 /** Type and flags of a socket: a datagram socket that never blocks and is not inherited. */
 export const SOCKET_TYPE: number = 2 | 0x800 | 0x80000;
@@ -42,11 +42,14 @@ export const SocketOption = {
   TxTime: 61,
 } as const;
 
-/** Options at {@linkcode Level}`.Ip` that are also the types of control messages. */
-export const IpOption = { Tos: 1, ReceiveTos: 13 } as const;
+/** Options at {@linkcode Level}`.Ip`, some of which are also the types of control messages. */
+export const IpOption = { Tos: 1, MtuDiscover: 10, ReceiveTos: 13, Mtu: 14 } as const;
 
-/** Options at {@linkcode Level}`.Ipv6` that are also the types of control messages. */
-export const Ipv6Option = { V6Only: 26, ReceiveTrafficClass: 66, TrafficClass: 67 } as const;
+/** Options at {@linkcode Level}`.Ipv6`, some of which are also the types of control messages. */
+export const Ipv6Option = { MtuDiscover: 23, Mtu: 24, V6Only: 26, ReceiveTrafficClass: 66, TrafficClass: 67 } as const;
+
+/** Never fragment, and refuse what is larger than the path is known to carry: a value of the options `MtuDiscover`. */
+export const MTU_DISCOVER_DO = 2;
 
 /** Options at {@linkcode Level}`.Udp` that are also the types of control messages. */
 export const UdpOption = { Segment: 103, Gro: 104 } as const;

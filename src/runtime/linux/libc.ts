@@ -26,6 +26,8 @@ export interface Libc {
   socket(family: number, type: number): number;
   /** `bind(2)`. */
   bind(fd: number, address: Memory): number;
+  /** `connect(2)`. */
+  connect(fd: number, address: Memory): number;
   /** `getsockname(2)`; the address is written into `address`. */
   getsockname(fd: number, address: Memory): number;
   /** `setsockopt(2)`. */
@@ -65,6 +67,7 @@ export interface Libc {
 const SYMBOLS = {
   socket: { parameters: ["i32", "i32", "i32"], result: "i32" },
   bind: { parameters: ["i32", "buffer", "u32"], result: "i32" },
+  connect: { parameters: ["i32", "buffer", "u32"], result: "i32" },
   getsockname: { parameters: ["i32", "buffer", "buffer"], result: "i32" },
   setsockopt: { parameters: ["i32", "i32", "i32", "buffer", "u32"], result: "i32" },
   getsockopt: { parameters: ["i32", "i32", "i32", "buffer", "buffer"], result: "i32" },
@@ -121,6 +124,10 @@ class FfiLibc implements Libc {
 
   bind(fd: number, address: Memory): number {
     return this.#result(this.#symbols.bind(fd, address, address.length));
+  }
+
+  connect(fd: number, address: Memory): number {
+    return this.#result(this.#symbols.connect(fd, address, address.length));
   }
 
   getsockname(fd: number, address: Memory): number {

@@ -6,7 +6,8 @@
  * does that. Everything else (what is sent and received how) is in the two batches.
  *
  * What the kernel does not know is done without, and `why` says so: trains (`UDP_SEGMENT`), joined reception (`UDP_GRO`),
- * the traffic class of the outer header. A system that lacks the calls altogether is an {@linkcode UnsupportedError}.
+ * the traffic class of the outer header. Datagrams are never fragmented: what is larger than the path is known to carry is refused,
+ * and `onTooBig` called. A system that lacks the calls altogether is an {@linkcode UnsupportedError}.
  *
  * @module
  */
@@ -35,6 +36,7 @@ import {
   Ipv6Option,
   Level,
   MemInfo,
+  MTU_DISCOVER_DO,
   SOCKADDR_IN6_BYTES,
   SOCKADDR_IN_BYTES,
   SOCKET_TYPE,
@@ -85,6 +87,7 @@ export class LinuxPort implements PolledPort {
   readonly fd: number;
   onReadable: () => void = () => {};
   onWritable: () => void = () => {};
+  onTooBig: (to: IpAddr) => void = () => {};
   readonly #libc: Libc;
   readonly #context: PortContext;
   readonly #sends: SendBatch;
@@ -113,6 +116,12 @@ export class LinuxPort implements PolledPort {
       v4 ? IpOption.ReceiveTos : Ipv6Option.ReceiveTrafficClass,
       1,
     );
+    socket.set(
+      "the system may fragment datagrams",
+      v4 ? Level.Ip : Level.Ipv6,
+      v4 ? IpOption.MtuDiscover : Ipv6Option.MtuDiscover,
+      MTU_DISCOVER_DO,
+    );
     if (options.gro ?? true) socket.set("no UDP_GRO", Level.Udp, UdpOption.Gro, 1);
     const segment = options.segment ?? true;
     const trains = segment && socket.set("no UDP_SEGMENT", Level.Udp, UdpOption.Segment, 0);
@@ -134,6 +143,7 @@ export class LinuxPort implements PolledPort {
         this.#sentStamps++;
         context.drops.count(DropReason.PortSend);
       },
+      tooBig: (to) => this.onTooBig(to),
     }, { v4, datagramBytes: context.pool.slotBytes, trains, txTimeOffset });
     this.#receives = new ReceiveBatch(libc, context, {
       received: (datagrams, bytes) => {
@@ -339,7 +349,8 @@ class SocketOptions {
   }
 }
 
-function socketAddress(address: IpAddr, port: number): Memory {
+/** An endpoint as a socket address. */
+export function socketAddress(address: IpAddr, port: number): Memory {
   const bytes: Memory = new Uint8Array(new ArrayBuffer(address.isV4 ? SOCKADDR_IN_BYTES : SOCKADDR_IN6_BYTES));
   const view = new DataView(bytes.buffer);
   view.setUint16(0, address.isV4 ? AddressFamily.Inet : AddressFamily.Inet6, true);

@@ -14,7 +14,8 @@
  *
  * What the kernel refuses: a train on a device that cannot finish checksums (`EIO`) ends the use of trains; a train whose
  * pieces are larger than the path takes (`EINVAL`, `EMSGSIZE`) ends trains of that size. In both cases its datagrams go
- * one by one. A single datagram that is refused is dropped and counted. A socket without room (`EAGAIN`) keeps the rest
+ * one by one. A single datagram that is refused is dropped and counted; if it is too large (`EMSGSIZE`), its destination is
+ * told. A socket without room (`EAGAIN`) keeps the rest
  * here, and its order.
  *
  * @module
@@ -54,6 +55,8 @@ export interface SendObserver {
   sent(datagrams: number, bytes: number): void;
   /** The system refused one datagram. */
   refused(): void;
+  /** That was since it is larger than the way to `to` carries; told before `refused`. */
+  tooBig(to: IpAddr): void;
 }
 
 /** How a batch is to send. */
@@ -282,10 +285,16 @@ export class SendBatch {
       this.#split();
       return true;
     }
+    if (errno === Errno.EMSGSIZE) this.#observer.tooBig(this.#readName(nameAt(i)));
     this.#observer.refused();
     this.#isSplit = true;
     this.#skipPiece();
     return true;
+  }
+
+  #readName(at: number): IpAddr {
+    const word = (i: number): number => this.#view.getInt32(at + 4 + 4 * i);
+    return this.#v4 ? IpAddr.v4(word(0)) : new IpAddr(word(1), word(2), word(3), word(4));
   }
 
   #writeName(at: number, to: IpAddr, port: number): void {

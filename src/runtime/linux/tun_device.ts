@@ -134,6 +134,8 @@ export class TunDevice implements PacketDevice {
   /** Bytes of the packet that was read and not taken yet; 0 if there is none. */
   #pending = 0;
   #hasGiven = false;
+  /** What the kernel dropped, when it was last asked. */
+  #systemDrops: number | null = null;
 
   /**
    * Makes the device part of a host.
@@ -201,12 +203,14 @@ export class TunDevice implements PacketDevice {
   }
 
   stats(): DeviceStats {
-    const drops = this.#fd < 0 ? null : this.#tun.netlink.sendDrops(this.#tun.systemIndex);
+    if (this.#fd >= 0) this.#systemDrops = this.#tun.netlink.sendDrops(this.#tun.systemIndex) ?? this.#systemDrops;
+    const drops = this.#systemDrops;
     return drops === null ? { ...this.#stats } : { ...this.#stats, systemDrops: drops };
   }
 
   close(): void {
     if (this.#fd < 0) return;
+    this.stats();
     this.#fd = -1;
     this.#pending = 0;
     closeTun(this.#tun);
@@ -218,7 +222,9 @@ export class TunDevice implements PacketDevice {
     if (n > 0) this.#pending = n;
     else if (n < 0 && n !== -Errno.EAGAIN && n !== -Errno.EINTR) {
       this.close();
-      this.#context.fault(new Error(`the TUN device ${this.name} is gone: ${callError("read", n).message}`));
+      this.#context.fault(
+        new Deno.errors.NotConnected(`the TUN device ${this.name} is gone: ${callError("read", n).message}`),
+      );
     }
   }
 

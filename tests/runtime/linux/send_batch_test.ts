@@ -18,14 +18,16 @@ const B = IpAddr.parse("192.0.2.2");
 function batchOf(options: Partial<SendBatchOptions> = {}) {
   const libc = new FakeLibc();
   const counts = { datagrams: 0, bytes: 0, refused: 0 };
+  const tooBig: string[] = [];
   const batch = new SendBatch(libc, {
     sent: (datagrams, bytes) => {
       counts.datagrams += datagrams;
       counts.bytes += bytes;
     },
     refused: () => counts.refused++,
+    tooBig: (to) => tooBig.push(`${to}`),
   }, { v4: true, datagramBytes: 2048, trains: true, txTimeOffset: null, ...options });
-  return { libc, batch, counts };
+  return { libc, batch, counts, tooBig };
 }
 
 interface Datagram {
@@ -278,4 +280,15 @@ Deno.test("send batch: a full socket keeps order and room is told truly", () => 
   batch.flush(3);
   assertEquals(datagramsOf(libc.sent).map(({ fill }) => fill), Array.from({ length: SEND_LIMIT }, (_, i) => i));
   assertEquals(batch.room, SEND_LIMIT);
+});
+
+Deno.test("send batch: who a datagram is for that is too large is told, in both families", () => {
+  for (const to of ["192.0.2.2", "2001:db8:1:2:3:4:5:6"].map((text) => IpAddr.parse(text))) {
+    const { libc, batch, counts, tooBig } = batchOf({ v4: to.isV4 });
+    libc.onSend = (message, isFirst) => isFirst && message.bytes.length >= 1200 ? Errno.EMSGSIZE : 0;
+    for (const length of [1400, 1400, 1000, 1200]) append(batch, { length, fill: 1, to });
+    batch.flush(3);
+    assertEquals(tooBig, [`${to}`, `${to}`, `${to}`]);
+    assertEquals([counts.datagrams, counts.refused, batch.size], [1, 3, 0]);
+  }
 });

@@ -6,4 +6,11 @@
 
 import { type CellTask, runCell } from "./lab_pool.ts";
 
-self.onmessage = ({ data }: MessageEvent<CellTask>) => self.postMessage(runCell(data));
+/** What a worker's global scope has, which the types of the main thread do not know. */
+interface WorkerScope {
+  onmessage: ((event: MessageEvent<CellTask>) => void) | null;
+  postMessage(message: unknown): void;
+}
+
+const scope = globalThis as unknown as WorkerScope;
+scope.onmessage = ({ data }) => scope.postMessage(runCell(data));

@@ -21,6 +21,7 @@ import * as inProcess from "./in_process.ts";
 import * as limits from "./limits.ts";
 import * as routes from "./routes.ts";
 import * as netem from "./netem.ts";
+import * as peers from "./peers.ts";
 import * as simulation from "./simulation.ts";
 import * as twoProcesses from "./two_processes.ts";
 
@@ -37,6 +38,8 @@ const BENCHES: readonly Bench[] = [
   routes.forward,
   routes.forwardHeap,
   routes.peers,
+  peers.open,
+  peers.memory,
   ...netem.costs,
   netem.heap,
   limits.bytes,

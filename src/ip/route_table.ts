@@ -127,7 +127,7 @@ export class RouteTable {
       throw new RangeError(`the weight of a route must be an integer from 1 to ${ROUTE_WEIGHT_MAX}, got ${weight}`);
     }
     const route = new Route(prefix, kind === RouteKind.Unicast ? ifindex : 0, metric, kind, weight);
-    const entry = this.#find(prefix) ?? this.#makeEntry(prefix);
+    const entry = this.#find(prefix) ?? new Entry(prefix);
     if (entry.routes.some((r) => r.ifindex === route.ifindex && r.metric === metric)) {
       throw new RangeError(`the route to ${prefix} by interface ${route.ifindex} with metric ${metric} exists already`);
     }
@@ -206,13 +206,7 @@ export class RouteTable {
   #find(prefix: IpPrefix): Entry | null {
     const id = this.#trieOf(prefix).get(prefix.address, prefix.length);
     if (id !== NO_VALUE) return this.#entries[id]!;
-    return this.#hidden.size === 0 ? null : this.#hidden.get(`${prefix}`) ?? null;
-  }
-
-  #makeEntry(prefix: IpPrefix): Entry {
-    const entry = new Entry(prefix);
-    this.#hidden.set(`${prefix}`, entry);
-    return entry;
+    return this.#hidden.size === 0 ? null : this.#hidden.get(prefix.key) ?? null;
   }
 
   /** Chooses the routes of an entry that are used, and takes it into the trie or out of it. */
@@ -231,7 +225,7 @@ export class RouteTable {
     if (first !== null && wasThere) {
       this.#best[trie.get(prefix.address, prefix.length)] = first;
     } else if (first !== null) {
-      this.#hidden.delete(`${prefix}`);
+      if (this.#hidden.size > 0) this.#hidden.delete(prefix.key);
       const id = this.#freeIds.pop() ?? this.#entries.length;
       this.#entries[id] = entry;
       this.#best[id] = first;
@@ -244,8 +238,8 @@ export class RouteTable {
         this.#best[id] = null;
         this.#freeIds.push(id);
       }
-      if (routes.length > 0) this.#hidden.set(`${prefix}`, entry);
-      else this.#hidden.delete(`${prefix}`);
+      if (routes.length > 0) this.#hidden.set(prefix.key, entry);
+      else this.#hidden.delete(prefix.key);
     }
   }
 }

@@ -3,13 +3,13 @@
  *
  * Without an address it is bound to every address of the host, in both families; then two sockets of the core stand
  * behind it, on the same port. Datagrams wait in a buffer of bounded bytes; one that comes while it is full is lost,
- * and counted. Nothing is fragmented: a datagram larger than the MTU allows is refused.
+ * and counted. Nothing is fragmented unless that was asked for: a datagram larger than the path carries is refused.
  *
  * @module
  */
 
 import { SocketErrorKind } from "../base/errors.ts";
-import type { UdpSocket } from "../udp/udp_socket.ts";
+import type { PathMtuDiscovery, UdpSocket } from "../udp/udp_socket.ts";
 import type { IpAddr } from "../wire/ip_addr.ts";
 import { type NetAddr, parseHostname } from "./address.ts";
 import { bindAll, explainBind } from "./bind.ts";
@@ -206,8 +206,14 @@ function explain(error: SocketErrorKind, bytes: number, remote: IpAddr): string 
  *
  * @param local the addresses to bind: one, or the unspecified ones of both families
  * @param port 0 for a free one, the same in both families
+ * @param pathMtuDiscovery what becomes of datagrams that are larger than the path carries
  */
-export function bindUdp(engine: Engine, local: readonly IpAddr[], port: number): UdpConn {
+export function bindUdp(
+  engine: Engine,
+  local: readonly IpAddr[],
+  port: number,
+  pathMtuDiscovery: PathMtuDiscovery,
+): UdpConn {
   if (engine.closedBy !== null) throw engine.closedBy;
   const { udp } = engine.stack;
   const sockets = bindAll(
@@ -216,6 +222,9 @@ export function bindUdp(engine: Engine, local: readonly IpAddr[], port: number):
     (address, port) => udp.bind(address, port),
     (socket: UdpSocket) => socket.close(),
   );
-  if (typeof sockets !== "number") return new UdpConn(engine, sockets);
+  if (typeof sockets !== "number") {
+    for (const socket of sockets) socket.pathMtuDiscovery = pathMtuDiscovery;
+    return new UdpConn(engine, sockets);
+  }
   throw engine.error(sockets, `cannot bind UDP port ${port} of ${local.join(" and ")}: ${explainBind(sockets)}`);
 }

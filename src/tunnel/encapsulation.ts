@@ -4,9 +4,6 @@
  * An encapsulation prepends its header by lowering `p.start` and strips it by raising it; the packet is not copied. What
  * is in the header beside the packet's version is one number, the network identifier of the peer.
  *
- * A packet of no length is a keepalive: a datagram that only says that its sender is there. It has no meaning to other
- * implementations, which drop it.
- *
  * @module
  */
 
@@ -28,11 +25,9 @@ export interface Encapsulation {
   readonly networkId: number;
   /** Bytes that it adds behind the UDP header for a peer with this network identifier. */
   headerBytes(networkId: number): number;
-  /** Prepends the header to the IP packet in `p`, or makes a keepalive of a packet of no length. */
+  /** Prepends the header to the IP packet in `p`. */
   emit(p: Packet, networkId: number): void;
-  /**
-   * Checks and strips the header; on a reason other than `None` the packet is as it was. Nothing is left of a keepalive.
-   */
+  /** Checks and strips the header; on a reason other than `None` the packet is as it was. */
   parse(p: Packet): DropReason;
 }
 
@@ -55,21 +50,15 @@ export class RawEncapsulation implements Encapsulation {
     return 0;
   }
 
-  /** Does nothing; a keepalive is the one byte ff (as in RFC 3948 section 2.3), which is of no IP version. */
-  emit(p: Packet, _networkId: number): void {
-    if (p.length > 0) return;
-    p.view.setUint8(p.start, RAW_KEEPALIVE);
-    p.end = p.start + 1;
-  }
+  /** Does nothing. */
+  emit(_p: Packet, _networkId: number): void {}
 
-  /** Does nothing but for a keepalive; the caller checks the version. */
-  parse(p: Packet): DropReason {
-    if (p.end - p.start === 1 && p.view.getUint8(p.start) === RAW_KEEPALIVE) p.start = p.end;
+  /** Does nothing; the caller checks the version. */
+  parse(_p: Packet): DropReason {
     return DropReason.None;
   }
 }
 
-const RAW_KEEPALIVE = 0xff;
 const VXLAN_GPE_BYTES = 8;
 const FLAG_INSTANCE = 0x08;
 const FLAG_NEXT_PROTOCOL = 0x04;
@@ -103,9 +92,9 @@ export class VxlanGpeEncapsulation implements Encapsulation {
     return VXLAN_GPE_BYTES;
   }
 
-  /** Prepends the eight bytes `0c 00 00 NP VNI VNI VNI 00`; a keepalive is these alone. */
+  /** Prepends the eight bytes `0c 00 00 NP VNI VNI VNI 00`. */
   emit(p: Packet, networkId: number): void {
-    const next = p.length > 0 && p.view.getUint8(p.start) >>> 4 === 6 ? NEXT_IPV6 : NEXT_IPV4;
+    const next = p.view.getUint8(p.start) >>> 4 === 6 ? NEXT_IPV6 : NEXT_IPV4;
     p.start -= VXLAN_GPE_BYTES;
     p.view.setUint32(p.start, ((FLAG_INSTANCE | FLAG_NEXT_PROTOCOL) << 24) | next);
     p.view.setUint32(p.start + 4, networkId << 8);

@@ -36,7 +36,7 @@ export class GreEncapsulation implements Encapsulation {
 
   /** Prepends a header with the key, if it is not 0. */
   emit(p: Packet, networkId: number): void {
-    const protocol = p.length > 0 && p.view.getUint8(p.start) >>> 4 === 6 ? ETHERTYPE_IPV6 : ETHERTYPE_IPV4;
+    const protocol = p.view.getUint8(p.start) >>> 4 === 6 ? ETHERTYPE_IPV6 : ETHERTYPE_IPV4;
     p.start -= greBytes(networkId);
     emitGre(p.view, p.start, protocol, networkId);
   }

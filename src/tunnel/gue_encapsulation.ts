@@ -38,27 +38,20 @@ export class GueEncapsulation implements Encapsulation {
     return GUE_HEADER_BYTES;
   }
 
-  /** Prepends the four bytes `00 PP 00 00`, where PP is 4, 41 or, in a keepalive, 59 ("nothing follows"). */
+  /** Prepends the four bytes `00 PP 00 00`, where PP is 4 or 41. */
   emit(p: Packet, _networkId: number): void {
-    const protocol = p.length === 0
-      ? PROTOCOL_NONE
-      : p.view.getUint8(p.start) >>> 4 === 4
-      ? PROTOCOL_IPV4
-      : PROTOCOL_IPV6;
+    const protocol = p.view.getUint8(p.start) >>> 4 === 4 ? PROTOCOL_IPV4 : PROTOCOL_IPV6;
     p.start -= GUE_HEADER_BYTES;
     emitGue(p.view, p.start, protocol);
   }
 
-  /** Checks and strips the header of either variant. */
+  /** Checks and strips the header of either variant; after one that says that nothing follows it, that is the reason. */
   parse(p: Packet): DropReason {
     const h = this.#header;
     const reason = parseGue(p.view, p.start, p.end, h);
     if (reason !== DropReason.None) return reason;
     const at = p.start + h.length;
-    if (h.protocol === PROTOCOL_NONE) {
-      p.start = p.end;
-      return DropReason.None;
-    }
+    if (h.protocol === PROTOCOL_NONE) return DropReason.NoNextHeader;
     if (h.protocol !== PROTOCOL_IPV4 && h.protocol !== PROTOCOL_IPV6) return DropReason.BadEncapsulation;
     if (at < p.end && p.view.getUint8(at) >>> 4 !== (h.protocol === PROTOCOL_IPV4 ? 4 : 6)) {
       return DropReason.BadVersion;

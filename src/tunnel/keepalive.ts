@@ -2,11 +2,12 @@
  * Keepalives, and peers that are no longer heard of.
  *
  * A peer to whom nothing was sent for an interval is sent a keepalive; one of whom nothing was heard for `deadAfter`, be it a
- * packet or a keepalive, counts as dead until something is heard again. Both sides have to send keepalives for that, so a peer that
- * is no culvert (a kernel) is dead whenever it is silent: give it none.
+ * packet or a keepalive, counts as dead until something is heard again. Both sides have to send keepalives for that, so a
+ * peer that is no culvert (a kernel) is dead whenever it is silent: give it none.
  *
- * Nothing is done per packet but to note the time: a deadline that is due looks at it and moves on. Peers are known by
- * their interface.
+ * What counts is what left the impairment of its direction, or was let out by it: a wire that loses everything kills a
+ * peer. Nothing is done per packet but to note the time: a deadline that is due looks at it and moves on. Peers are known
+ * by their interface. A peer is told of in each list once at most.
  *
  * @module
  */
@@ -22,9 +23,12 @@ export interface KeepaliveOptions {
   readonly deadAfter: Duration;
 }
 
+/** What is known of a peer: nothing since the start, that it was heard of lately, or that it was not. */
+export type PeerState = "unheard" | "alive" | "dead";
+
 /** The peers of a tunnel that get keepalives. */
 export class Keepalives {
-  /** Keepalives asked for. */
+  /** Keepalives given out to be sent. */
   sent = 0;
   /** How often a peer died. */
   deaths = 0;
@@ -32,11 +36,14 @@ export class Keepalives {
   readonly #deadAfter: Duration;
   readonly #sentAt: Instant[] = [];
   readonly #heardAt: Instant[] = [];
-  readonly #isDead: boolean[] = [];
+  /** From when silence counts. */
+  readonly #silentFrom: Instant[] = [];
+  readonly #states: PeerState[] = [];
+  readonly #isToSend: boolean[] = [];
   readonly #sendAt = new DeadlineHeap();
   readonly #dieAt = new DeadlineHeap();
   readonly #toSend: number[] = [];
-  readonly #changed: number[] = [];
+  readonly #changed = new Set<number>();
 
   /**
    * Makes one without peers.
@@ -56,13 +63,27 @@ export class Keepalives {
   add(ifindex: number, now: Instant): void {
     while (this.#sentAt.length <= ifindex) {
       this.#sentAt.push(-this.#interval);
-      this.#heardAt.push(0);
-      this.#isDead.push(false);
+      this.#heardAt.push(-NEVER);
+      this.#silentFrom.push(0);
+      this.#states.push("unheard");
+      this.#isToSend.push(false);
     }
     this.#sentAt[ifindex] = now - this.#interval;
-    this.#heardAt[ifindex] = now;
+    this.#silentFrom[ifindex] = now;
     this.#sendAt.set(ifindex, now);
     if (this.#deadAfter !== NEVER) this.#dieAt.set(ifindex, now + this.#deadAfter);
+  }
+
+  /** True if the peer of an interface gets keepalives. */
+  has(ifindex: number): boolean {
+    return this.#sendAt.get(ifindex) !== NEVER;
+  }
+
+  /** Has the peer of an interface be sent a keepalive at once, if it gets any: it is at a new place. */
+  sendNow(ifindex: number, now: Instant): void {
+    if (!this.has(ifindex)) return;
+    this.#sentAt[ifindex] = now - this.#interval;
+    this.#sendAt.set(ifindex, now);
   }
 
   /** Told that something was sent to the peer of an interface. */
@@ -74,15 +95,22 @@ export class Keepalives {
   onHeard(ifindex: number, now: Instant): void {
     if (ifindex >= this.#heardAt.length) return;
     this.#heardAt[ifindex] = now;
-    if (!this.#isDead[ifindex]) return;
-    this.#isDead[ifindex] = false;
-    this.#changed.push(ifindex);
-    this.#dieAt.set(ifindex, now + this.#deadAfter);
+    if (this.#states[ifindex] !== "alive" && this.has(ifindex)) this.#revive(ifindex, now);
   }
 
   /** True if nothing was heard of the peer of an interface for too long. */
   isDead(ifindex: number): boolean {
-    return this.#isDead[ifindex] ?? false;
+    return this.#states[ifindex] === "dead";
+  }
+
+  /** What is known of the peer of an interface. */
+  state(ifindex: number): PeerState {
+    return this.#states[ifindex] ?? "unheard";
+  }
+
+  /** When something was heard of the peer of an interface last; −`NEVER` if nothing was. */
+  heardAt(ifindex: number): Instant {
+    return this.#heardAt[ifindex] ?? -NEVER;
   }
 
   /** Finds out who needs a keepalive, and who is dead. */
@@ -90,36 +118,51 @@ export class Keepalives {
     for (let i = this.#sendAt.popDue(now); i >= 0; i = this.#sendAt.popDue(now)) {
       const dueAt = this.#sentAt[i]! + this.#interval;
       if (dueAt <= now) {
-        this.sent++;
-        this.#toSend.push(i);
+        if (!this.#isToSend[i]) this.#toSend.push(i);
+        this.#isToSend[i] = true;
         this.#sentAt[i] = now;
         this.#sendAt.set(i, now + this.#interval);
       } else this.#sendAt.set(i, dueAt);
     }
     for (let i = this.#dieAt.popDue(now); i >= 0; i = this.#dieAt.popDue(now)) {
-      const dueAt = this.#heardAt[i]! + this.#deadAfter;
+      const dueAt = Math.max(this.#heardAt[i]!, this.#silentFrom[i]!) + this.#deadAfter;
       if (dueAt > now) this.#dieAt.set(i, dueAt);
       else {
         this.deaths++;
-        this.#isDead[i] = true;
-        this.#changed.push(i);
+        this.#states[i] = "dead";
+        this.#changed.add(i);
       }
     }
   }
 
   /** The interface of the next peer that is to be sent a keepalive, or −1. */
   pollSend(): number {
-    return this.#toSend.pop() ?? -1;
+    const ifindex = this.#toSend.pop();
+    if (ifindex === undefined) return -1;
+    this.#isToSend[ifindex] = false;
+    this.sent++;
+    return ifindex;
   }
 
-  /** The interface of the next peer that died or was heard of again, or −1. */
+  /** The interface of the next peer whose state has changed, or −1. */
   pollChange(): number {
-    return this.#changed.shift() ?? -1;
+    for (const ifindex of this.#changed) {
+      this.#changed.delete(ifindex);
+      return ifindex;
+    }
+    return -1;
   }
 
   /** When {@linkcode Keepalives.timeout} has something to do; a time that has passed if something is to be polled. */
   nextAt(): Instant {
-    if (this.#toSend.length > 0 || this.#changed.length > 0) return 0;
+    if (this.#toSend.length > 0 || this.#changed.size > 0) return 0;
     return Math.min(this.#sendAt.nextAt(), this.#dieAt.nextAt());
+  }
+
+  #revive(ifindex: number, now: Instant): void {
+    const wasDead = this.#states[ifindex] === "dead";
+    this.#states[ifindex] = "alive";
+    this.#changed.add(ifindex);
+    if (wasDead) this.#dieAt.set(ifindex, now + this.#deadAfter);
   }
 }

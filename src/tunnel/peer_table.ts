@@ -5,9 +5,13 @@
  */
 
 import { DropCounters, type DropReason } from "../base/drop.ts";
+import { type Instant, NEVER } from "../base/time.ts";
 import { hashFinish, hashMix } from "../base/hash.ts";
 import { HashTable } from "../base/hash_table.ts";
 import type { IpAddr, IpPrefix } from "../wire/ip_addr.ts";
+
+/** Where an endpoint is known from: what was configured, a name that was looked up, or packets of a peer that moved. */
+export type LearnedBy = "config" | "dns" | "roaming";
 
 /** What a peer is made of. */
 export interface PeerOptions {
@@ -25,6 +29,10 @@ export interface PeerOptions {
   readonly networkId?: number;
   /** True if the ECN field is shown outside (RFC 6040, normal mode); false if left out. */
   readonly isEcnNormal?: boolean;
+  /** The prefixes by which it is known if it sends from elsewhere, and followed; none if left out. */
+  readonly roamsBy?: readonly IpPrefix[];
+  /** Where the endpoint is known from; `"config"` if left out. */
+  readonly learnedBy?: LearnedBy;
 }
 
 /** A neighbour at the other end of a tunnel, with its counters. */
@@ -33,10 +41,16 @@ export class Peer {
   readonly name: string;
   /** The interface that it is. */
   readonly ifindex: number;
-  /** Its address on the underlay. */
-  readonly address: IpAddr;
-  /** Its UDP port on the underlay. */
-  readonly port: number;
+  /** Its address on the underlay; changed by {@linkcode PeerTable.move} only. */
+  address: IpAddr;
+  /** Its UDP port on the underlay; changed by {@linkcode PeerTable.move} only. */
+  port: number;
+  /** Where these two are known from. */
+  learnedBy: LearnedBy;
+  /** When it moved last; −`NEVER` if it did not. */
+  movedAt: Instant = -NEVER;
+  /** How often it moved. */
+  moves = 0;
   /** Network identifier. */
   readonly networkId: number;
   /** Inner source addresses that it may use. */
@@ -59,6 +73,7 @@ export class Peer {
     this.ifindex = options.ifindex;
     this.address = options.address;
     this.port = options.port;
+    this.learnedBy = options.learnedBy ?? "config";
     this.networkId = options.networkId ?? 0;
     this.allowed = options.allowed;
     this.isEcnNormal = options.isEcnNormal ?? false;
@@ -135,6 +150,31 @@ export class PeerTable {
     }
     while (this.#byIfindex.length <= peer.ifindex) this.#byIfindex.push(null);
     this.#byIfindex[peer.ifindex] = peer;
+  }
+
+  /**
+   * Gives a peer another endpoint. What is on its way to it by its interface goes there.
+   *
+   * @returns false if another peer has that endpoint; then nothing is changed
+   */
+  move(peer: Peer, address: IpAddr, port: number, by: LearnedBy, now: Instant): boolean {
+    const from = peer.address;
+    const other = this.byEndpoint(
+      address.w0,
+      address.w1,
+      address.w2,
+      address.w3,
+      this.#matchPort ? port : peer.networkId,
+    );
+    if (other !== null && other !== peer) return false;
+    this.#byEndpoint.remove(this.#hash(from.w0, from.w1, from.w2, from.w3, this.#keyOf(peer)), peer);
+    peer.address = address;
+    peer.port = port;
+    peer.learnedBy = by;
+    peer.movedAt = now;
+    peer.moves++;
+    this.#byEndpoint.insert(this.#hash(address.w0, address.w1, address.w2, address.w3, this.#keyOf(peer)), peer);
+    return true;
   }
 
   /** The peer at the address of these words with this port or network identifier, or `null`. */

@@ -2,29 +2,40 @@
  * The tunnel: IP packets of this host in UDP datagrams to and from its peers.
  *
  * ```text
- *   input:  datagram ─ whose? ─ header ─ version ─ may this peer use that source? nesting? ─→ IP packet with p.ifindex
+ *   input:  datagram ─ header ─ whose? ─ version ─ may this peer use that source? nesting? ─→ IP packet with p.ifindex
  *   output: IP packet with p.ifindex ─→ header ─→ datagram and the peer that it goes to
  * ```
  *
  * A datagram counts as a peer's if it comes from the peer's address and port (`raw`) or address and network identifier
- * (`vxlan-gpe`, `gre`; `gue` has none); there, a header that cannot be read can name no peer and is a `BadEncapsulation` of nobody. What a peer
- * sends must have an inner source among its allowed prefixes, so that no peer can speak for another. Nothing is ever
- * answered here (a keepalive is heard and dropped), and nothing is encrypted or authenticated: the check is as good as the underlay's source addresses.
+ * (`vxlan-gpe`, `gre`; `gue` has none); a header that cannot be read can name no peer and is a `BadEncapsulation` of
+ * nobody. What a peer sends must have an inner source among its allowed prefixes, so that no peer can speak for another;
+ * only keepalives, which nobody is given, may have any. Nothing is ever answered here, and nothing is encrypted or
+ * authenticated: the check is as good as the underlay's source addresses.
+ *
+ * A peer that may roam is known by its inner source, too: a whole IP packet from elsewhere moves its endpoint there. Nothing
+ * of that is authentic: whoever can send a datagram with such a source takes the peer's traffic over, so each peer has to be
+ * let roam; and one that has just moved stays for a while, so that two senders cannot toss it to and fro with each packet.
+ * Datagrams of strangers pay for the look-up, nobody else.
  *
  * @module
  */
 
 import { DropReason } from "../base/drop.ts";
 import type { Packet } from "../base/packet.ts";
-import type { Instant } from "../base/time.ts";
-import { isV4Words } from "../wire/ip_addr.ts";
+import { type Duration, type Instant, SECOND } from "../base/time.ts";
+import { IpAddr, isV4Words } from "../wire/ip_addr.ts";
+import { IpHeader, parseIp } from "../wire/ip_header.ts";
 import { IPV4_HEADER_BYTES } from "../wire/ipv4.ts";
 import { IPV6_HEADER_BYTES } from "../wire/ipv6.ts";
+import { PrefixMap } from "../wire/prefix_map.ts";
 import { carryEcnIn, outerTrafficClass } from "./ecn.ts";
 import type { Encapsulation } from "./encapsulation.ts";
-import type { Keepalives } from "./keepalive.ts";
+import { isKeepalive } from "./keepalive_packet.ts";
 import { isNestedTooDeep } from "./nesting.ts";
-import { Peer, type PeerOptions, PeerTable } from "./peer_table.ts";
+import { type LearnedBy, Peer, type PeerOptions, PeerTable } from "./peer_table.ts";
+
+/** How long a peer that has moved stays where it is. */
+export const ROAM_HOLD: Duration = SECOND;
 
 /** The tunnel of one host. */
 export class Tunnel {
@@ -32,8 +43,13 @@ export class Tunnel {
   readonly encapsulation: Encapsulation;
   /** The peers. */
   readonly peers: PeerTable;
-  /** Keepalives to and from the peers, if there are any. */
-  keepalives: Keepalives | null = null;
+  /** Says why a peer may not be at an address of the underlay, as behind the tunnel itself, or `""`. */
+  refuse: (peer: Peer, address: IpAddr) => string = () => "";
+  /** The peer that moved last; whoever takes note of it puts `null` here. */
+  moved: Peer | null = null;
+  /** Who may roam, by inner prefix. */
+  readonly #roamers: PrefixMap<Peer>;
+  readonly #header = new IpHeader();
 
   /**
    * Makes a tunnel without peers.
@@ -45,6 +61,7 @@ export class Tunnel {
   constructor(encapsulation: Encapsulation, hashSeed: number, peerLimit?: number) {
     this.encapsulation = encapsulation;
     this.peers = new PeerTable(hashSeed, encapsulation.matchPort, peerLimit);
+    this.#roamers = new PrefixMap<Peer>(hashSeed);
   }
 
   /**
@@ -63,7 +80,21 @@ export class Tunnel {
       );
     }
     this.peers.add(peer);
+    for (const prefix of options.roamsBy ?? []) this.#roamers.add(prefix, peer);
     return peer;
+  }
+
+  /**
+   * Gives a peer another endpoint.
+   *
+   * @returns `""`, or why it stays where it is
+   */
+  move(peer: Peer, address: IpAddr, port: number, by: LearnedBy, now: Instant): string {
+    const why = this.refuse(peer, address);
+    if (why !== "") return why;
+    if (!this.peers.move(peer, address, port, by, now)) return "another peer is there";
+    this.moved = peer;
+    return "";
   }
 
   /**
@@ -72,27 +103,25 @@ export class Tunnel {
    * @param p the payload of the datagram, with the outer header's traffic class; after success the live range is the IP packet and `p.ifindex` its peer's
    * @param w0 underlay source address, four words
    * @param port underlay source port
-   * @param now the time (default 0), for keepalives
+   * @param now the time (default 0)
    * @returns `None`, or why the caller has to drop the packet
    */
   input(p: Packet, w0: number, w1: number, w2: number, w3: number, port: number, now: Instant = 0): DropReason {
     const encapsulation = this.encapsulation;
-    let key = port;
-    if (!encapsulation.matchPort) {
-      const reason = encapsulation.parse(p);
-      if (reason !== DropReason.None) return reason;
-      key = encapsulation.networkId;
-    }
-    const peer = this.peers.byEndpoint(w0, w1, w2, w3, key);
+    let reason = encapsulation.parse(p);
+    if (reason !== DropReason.None) return reason;
+    const peer = this.peers.byEndpoint(w0, w1, w2, w3, encapsulation.matchPort ? port : encapsulation.networkId) ??
+      this.#roam(p, w0, w1, w2, w3, port, now);
     if (peer === null) return DropReason.UnknownPeer;
-    let reason = encapsulation.matchPort ? encapsulation.parse(p) : DropReason.None;
-    if (reason === DropReason.None && this.keepalives !== null) this.keepalives.onHeard(peer.ifindex, now);
-    if (reason === DropReason.None && p.end === p.start) reason = DropReason.Keepalive;
-    if (reason === DropReason.None) reason = checkSource(p, peer);
+    if (isKeepalive(p)) {
+      p.ifindex = peer.ifindex;
+      return DropReason.None;
+    }
+    reason = checkSource(p, peer);
     if (reason === DropReason.None && isNestedTooDeep(p, encapsulation, peer.port)) reason = DropReason.TunnelNesting;
     if (reason === DropReason.None && (p.outerTrafficClass & 3) !== 0) reason = carryEcnIn(p);
     if (reason !== DropReason.None) {
-      if (reason !== DropReason.Keepalive) peer.countDrop(reason);
+      peer.countDrop(reason);
       return reason;
     }
     p.ifindex = peer.ifindex;
@@ -102,8 +131,7 @@ export class Tunnel {
   }
 
   /**
-   * Wraps the IP packet `p` for the peer of interface `p.ifindex`, and says what traffic class it is to have outside. A packet
-   * of no length becomes a keepalive.
+   * Wraps the IP packet `p` for the peer of interface `p.ifindex`, and says what traffic class it is to have outside.
    *
    * @returns the peer that it goes to
    * @throws {Error} if the interface has no peer, which is a fault of the program: routes lead to peers only
@@ -111,13 +139,29 @@ export class Tunnel {
   output(p: Packet): Peer {
     const peer = this.peers.byIfindex(p.ifindex);
     if (peer === null) throw new Error(`interface ${p.ifindex} has no peer`);
-    if (p.length > 0) {
+    if (!isKeepalive(p)) {
       peer.packetsOut++;
       peer.bytesOut += p.length;
-      p.outerTrafficClass = outerTrafficClass(p, peer.isEcnNormal);
-    } else p.outerTrafficClass = 0;
+    }
+    p.outerTrafficClass = outerTrafficClass(p, peer.isEcnNormal);
     this.encapsulation.emit(p, peer.networkId);
     return peer;
+  }
+
+  /**
+   * The peer that a whole IP packet from an unknown endpoint is of, if it may roam; then it is at that endpoint from now on.
+   * Where peers have network identifiers, they are free in their source port, and keep the one that they are sent to.
+   */
+  #roam(p: Packet, w0: number, w1: number, w2: number, w3: number, port: number, now: Instant): Peer | null {
+    if (this.#roamers.isEmpty || port === 0) return null;
+    const { matchPort, networkId } = this.encapsulation;
+    const h = this.#header;
+    if (parseIp(p.view, p.start, p.end, h) !== DropReason.None) return null;
+    if (h.version === 6 && isV4Words(h.src0, h.src1, h.src2)) return null;
+    const peer = this.#roamers.find(h.src0, h.src1, h.src2, h.src3);
+    if (peer === null || peer.networkId !== networkId || now - peer.movedAt < ROAM_HOLD) return null;
+    const why = this.move(peer, new IpAddr(w0, w1, w2, w3), matchPort ? port : peer.port, "roaming", now);
+    return why === "" ? peer : null;
   }
 }
 

@@ -27,6 +27,9 @@ import { DatagramQueue } from "./datagram_queue.ts";
  */
 export type PathMtuDiscovery = "dont" | "want" | "do" | "probe";
 
+/** The words of {@linkcode PathMtuDiscovery}. */
+export const PATH_MTU_DISCOVERIES: readonly PathMtuDiscovery[] = ["dont", "want", "do", "probe"];
+
 /** What a socket needs of the UDP layer that made it. */
 export interface UdpHost {
   /** Sends one datagram of `socket`. */

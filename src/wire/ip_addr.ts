@@ -48,13 +48,13 @@ export class IpAddr {
    * @throws {TypeError} if the text is no IP address
    */
   static parse(text: string): IpAddr {
-    // The library throws and catches where the answer is no, which is dear for ten thousand peers.
-    if (!text.includes(":") && ipaddr.IPv4.isValidFourPartDecimal(text)) return IpAddr.v4(parseV4(text));
-    const groups = text.includes("%") ? "" : hexGroups(text);
-    if (groups.includes(":") && ipaddr.IPv6.isValid(groups)) {
-      const p = ipaddr.IPv6.parse(groups).parts;
+    if (!text.includes(":")) {
+      const word = parseV4(text);
+      if (word >= 0) return IpAddr.v4(word);
+    } else if (!text.includes("%")) {
+      const p = groupsOf(text);
       const word = (i: number): number => (p[i]! << 16) | p[i + 1]!;
-      return new IpAddr(word(0), word(2), word(4), word(6));
+      if (p.length === 8) return new IpAddr(word(0), word(2), word(4), word(6));
     }
     throw new TypeError(`"${text}" is no IP address: expected one like 10.7.0.1 or fd07::1`);
   }
@@ -84,6 +84,11 @@ export class IpAddr {
     return this.w3 === w3 && this.w2 === w2 && this.w1 === w1 && this.w0 === w0;
   }
 
+  /** A text that no other address has, for maps: made faster than that for people. */
+  get key(): string {
+    return `${this.w0},${this.w1},${this.w2},${this.w3}`;
+  }
+
   /** The text form: dotted for IPv4, RFC 5952 for IPv6. */
   toString(): string {
     if (this.isV4) return `${this.w3 >>> 24}.${(this.w3 >>> 16) & 255}.${(this.w3 >>> 8) & 255}.${this.w3 & 255}`;
@@ -93,10 +98,39 @@ export class IpAddr {
   }
 }
 
-/** The 32 bits of a dotted address that is known to be valid. */
+/**
+ * The 32 bits of a dotted address of four decimal parts, as a number of at least 0; −1 if it is none. The library does this
+ * in expressions, which is dear for ten thousand peers.
+ */
 function parseV4(text: string): number {
-  const [a, b, c, d] = ipaddr.IPv4.parse(text).octets as [number, number, number, number];
-  return (a << 24) | (b << 16) | (c << 8) | d;
+  let word = 0;
+  let part = -1;
+  let dots = 0;
+  for (let i = 0; i < text.length; i++) {
+    const digit = text.charCodeAt(i) - 48;
+    if (digit >= 0 && digit <= 9) {
+      // No leading zero, which some read as octal.
+      if (part === 0) return -1;
+      part = part < 0 ? digit : part * 10 + digit;
+      if (part > 255) return -1;
+    } else {
+      if (digit !== DOT || part < 0 || ++dots > 3) return -1;
+      word = word * 256 + part;
+      part = -1;
+    }
+  }
+  return dots === 3 && part >= 0 ? word * 256 + part : -1;
+}
+
+const DOT = ".".charCodeAt(0) - 48;
+
+/** The eight groups of an IPv6 address; empty if it is none. */
+function groupsOf(text: string): readonly number[] {
+  try {
+    return ipaddr.IPv6.parse(hexGroups(text)).parts;
+  } catch {
+    return [];
+  }
 }
 
 /**
@@ -107,8 +141,8 @@ function hexGroups(text: string): string {
   const end = text.lastIndexOf(":") + 1;
   const dotted = text.slice(end);
   if (!dotted.includes(".")) return text;
-  if (!ipaddr.IPv4.isValidFourPartDecimal(dotted)) return "";
   const word = parseV4(dotted);
+  if (word < 0) return "";
   return `${text.slice(0, end)}${(word >>> 16).toString(16)}:${(word & 0xffff).toString(16)}`;
 }
 
@@ -180,6 +214,11 @@ export class IpPrefix {
   /** True if `address` lies in the prefix. */
   contains(address: IpAddr): boolean {
     return this.containsWords(address.w0, address.w1, address.w2, address.w3);
+  }
+
+  /** A text that no other prefix has, for maps: made faster than that for people. */
+  get key(): string {
+    return `${this.address.key}/${this.length}`;
   }
 
   /** The text form, `address/length`. */

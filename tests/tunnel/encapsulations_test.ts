@@ -8,6 +8,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import fc from "fast-check";
 import { DropReason } from "../../src/base/drop.ts";
 import type { Packet } from "../../src/base/packet.ts";
+import { emitKeepalive, isKeepalive } from "../../src/tunnel/keepalive_packet.ts";
 import { NESTING_MAX } from "../../src/tunnel/nesting.ts";
 import type { Encapsulation } from "../../src/tunnel/encapsulation.ts";
 import { ENCAPSULATIONS, makeEncapsulation } from "../../src/tunnel/make_encapsulation.ts";
@@ -89,6 +90,7 @@ Deno.test("GUE: private data is skipped; variants 2 and 3, control, flags and ot
   assertEquals(input(tunnel, `00 00 00 00 ${INNER_V4}`), "BadEncapsulation");
   assertEquals(input(tunnel, `00 2f 00 00 ${INNER_V4}`), "BadEncapsulation");
   assertEquals(input(tunnel, `00 29 00 00 ${INNER_V4}`), "BadVersion");
+  assertEquals(input(tunnel, "00 3b 00 00"), "NoNextHeader");
   assertEquals(input(tunnel, "00 04 00"), "BadEncapsulation");
   assertThrows(() => tunnelOf(makeEncapsulation("gue"), 1), RangeError, "must be 0 to 0 in gue");
 });
@@ -172,15 +174,27 @@ for (const kind of ENCAPSULATIONS) {
 
   Deno.test(`${kind}: a keepalive is heard of the peer and counts as no packet`, () => {
     const tunnel = tunnelOf(makeEncapsulation(kind), networkId);
-    const image = output(tunnel, "");
-    const expected = {
-      raw: "ff",
-      "vxlan-gpe": "0c 00 00 01 00 00 2a 00",
-      gue: "00 3b 00 00",
-      gre: "20 00 08 00 00 00 00 2a",
+    const headers = {
+      raw: ["", ""],
+      "vxlan-gpe": ["0c 00 00 01 00 00 2a 00", "0c 00 00 02 00 00 2a 00"],
+      gue: ["00 04 00 00", "00 29 00 00"],
+      gre: ["20 00 08 00 00 00 00 2a", "20 00 86 dd 00 00 00 2a"],
     };
-    assertEquals(image, expected[kind]);
-    assertEquals(input(tunnel, image), "Keepalive");
+    const images = [
+      "45 00 00 14 00 00 40 00 01 3b 65 9e 0a 07 00 02 0a 07 00 02",
+      "60 00 00 00 00 00 3b 01 fd 07 00 00 00 00 00 00 00 00 00 00 00 00 00 02 " +
+      "fd 07 00 00 00 00 00 00 00 00 00 00 00 00 00 02",
+    ];
+    images.forEach((image, i) => {
+      const made = packetOf("");
+      emitKeepalive(made, IpAddr.parse(i === 0 ? "10.7.0.2" : "fd07::2"));
+      assertEquals(hex(made.toBytes()), image);
+      assert(isKeepalive(made));
+      memory.pool.release(made);
+      const datagram = `${headers[kind][i]} ${image}`.trim();
+      assertEquals(output(tunnel, image), datagram);
+      assertEquals(input(tunnel, datagram), image);
+    });
     const peer = tunnel.peers.byIfindex(1)!;
     assertEquals([peer.packetsIn, peer.packetsOut, peer.drops], [0, 0, {}]);
   });

@@ -39,8 +39,12 @@ Deno.test("a keepalive goes out at once, then whenever nothing was sent for the 
 Deno.test("a peer is dead when nothing was heard of it for that long, and alive when something is", () => {
   const k = new Keepalives({ interval: INTERVAL, deadAfter: DEAD_AFTER });
   k.add(3, SECOND);
+  assertEquals([k.state(3), k.heardAt(3)], ["unheard", -NEVER]);
+  assertEquals(step(k, 2 * SECOND), { sends: [3], changes: [] });
   k.onHeard(3, 20 * SECOND);
-  assertEquals(step(k, 36 * SECOND).changes, []);
+  assertEquals([k.state(3), k.heardAt(3)], ["alive", 20 * SECOND]);
+  assertEquals(step(k, 36 * SECOND).changes, [3]);
+  assertEquals(step(k, 37 * SECOND).changes, []);
   assertEquals(step(k, 55 * SECOND - 1).changes, []);
   assertEquals(step(k, 55 * SECOND).changes, [3]);
   assert(k.isDead(3));
@@ -56,8 +60,23 @@ Deno.test("peers without keepalives are never dead, and telling of them does no 
   const k = new Keepalives({ interval: INTERVAL, deadAfter: DEAD_AFTER });
   k.onHeard(5, 1);
   k.onSent(5, 1);
-  assert(!k.isDead(5));
-  assertEquals(k.nextAt(), NEVER);
+  k.add(7, 0);
+  k.onHeard(6, 1);
+  assertEquals(step(k, 1), { sends: [7], changes: [] });
+  assertEquals([5, 6, 7].map((i) => [k.has(i), k.isDead(i)]), [[false, false], [false, false], [true, false]]);
+});
+
+Deno.test("a keepalive that nobody took is not owed twice, and one can be asked for", () => {
+  const k = new Keepalives({ interval: INTERVAL, deadAfter: NEVER });
+  k.add(1, 0);
+  for (let i = 0; i < 5; i++) k.timeout(i * INTERVAL);
+  assertEquals([k.pollSend(), k.pollSend(), k.sent], [1, -1, 1]);
+  k.sendNow(1, 41 * SECOND);
+  assertEquals(k.nextAt(), 41 * SECOND);
+  assertEquals(step(k, 41 * SECOND).sends, [1]);
+  assertEquals(k.nextAt(), 51 * SECOND);
+  k.sendNow(2, 42 * SECOND);
+  assertEquals(k.nextAt(), 51 * SECOND);
 });
 
 Deno.test("nonsense is refused", () => {

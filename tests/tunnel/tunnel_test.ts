@@ -126,11 +126,11 @@ Deno.test("vxlan-gpe: next protocol, VNI, reserved bytes and truncation", () => 
   assertEquals(send("0c 00 00 01 00 00 2b 00"), "UnknownPeer");
   assertEquals(send("0c 00 00 01 00 2a 00 00"), "UnknownPeer");
   assertEquals(send("0c 12 34 01 00 00 2a 56"), "None");
-  assertEquals(send("0c 00 00 01 00 00 2a 00", ""), "Keepalive");
+  assertEquals(send("0c 00 00 01 00 00 2a 00", ""), "Truncated");
   const whole = bytesOf(`0c 00 00 01 00 00 2a 00 ${INNER_V4}`);
   for (let n = 0; n < 28; n++) {
     const result = inputBytes(tunnel, whole.subarray(0, n), "192.0.2.2", 4790);
-    assertEquals(result, n < 8 ? "BadEncapsulation" : n === 8 ? "Keepalive" : "Truncated", `${n} bytes`);
+    assertEquals(result, n < 8 ? "BadEncapsulation" : "Truncated", `${n} bytes`);
   }
 });
 
@@ -155,7 +155,7 @@ Deno.test("raw: the version nibble decides, all others are dropped", () => {
   for (let n = 0; n < 20; n++) {
     assertEquals(
       inputBytes(tunnel, bytesOf(INNER_V4).subarray(0, n), "192.0.2.2", 4790),
-      n === 0 ? "Keepalive" : "Truncated",
+      "Truncated",
     );
   }
   for (let n = 1; n < 40; n++) {

@@ -5,8 +5,6 @@
  * gets on that list when a segment, a timer, the application or a departed packet gave it something to do; several
  * reasons in one batch make one turn. `nextAt` is "at once" while the list is not empty.
  *
- * Not here: path MTU discovery, ECN.
- *
  * @module
  */
 

@@ -474,7 +474,7 @@ Deno.test("conformance program: a bad argument or directory is one line and exit
     bad("x is not known", "x");
     bad("--dir needs a value", "--dir");
     bad("no script of", "--dir", OWN, "--only", "nothing-of-the-kind");
-    bad("expected basic, scored, all or a file", "--dir", OWN, "--require", "most");
+    bad("expected basic, scored, all, noted or a file", "--dir", OWN, "--require", "most");
     bad("there is no script ", "--dir", OWN, "--require", `${OWN}/server.json`);
     bad("there is no directory", "--dir", `${directory}/none`);
     bad("is not a directory", "--dir", `${OWN}/index.json`);

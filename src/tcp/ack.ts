@@ -196,7 +196,7 @@ function advance(t: Tcb, f: AckFacts, acked: number): void {
       if (whole) t.sackedSegments--;
     } else {
       discount(t, flags, bytes);
-      if (whole) rackDelivered(t, f, end, queue.departAt(0), queue.order(0), flags);
+      if (whole) rackDelivered(t, f, 0);
       t.rate.onDelivered(t, 0, bytes);
     }
     if ((flags & EVER_RETRANSMITTED) !== 0) {

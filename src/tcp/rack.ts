@@ -90,15 +90,14 @@ export class Rack {
 }
 
 /** A segment was delivered for the first time (RFC 8985 section 6.2 steps 2 and 3). */
-export function rackDelivered(
-  t: Tcb,
-  f: AckFacts,
-  endSeq: number,
-  departAt: Instant,
-  order: number,
-  flags: number,
-): void {
+export function rackDelivered(t: Tcb, f: AckFacts, i: number): void {
   const rack = t.rack;
+  const queue = t.retransmitQueue;
+  // Stamps are read here: an instant that crosses a call may have to be allocated.
+  const endSeq = queue.end(i);
+  const departAt = queue.departAt(i);
+  const order = queue.order(i);
+  const flags = queue.flags(i);
   // RFC 8985 section 6.2 step 3
   if ((flags & EVER_RETRANSMITTED) === 0 && seqLt(endSeq, f.priorFack)) {
     rack.reorderingSeen = true;

@@ -91,7 +91,7 @@ function markSacked(t: Tcb, f: AckFacts, i: number, runEnd: number): void {
   const flags = queue.flags(i);
   const bytes = seqDiff(queue.end(i), queue.seq(i));
   discount(t, flags, bytes);
-  rackDelivered(t, f, queue.end(i), queue.departAt(i), queue.order(i), flags);
+  rackDelivered(t, f, i);
   t.rate.onDelivered(t, i, bytes);
   queue.setSacked(i, runEnd);
   t.sackedBytes += bytes;

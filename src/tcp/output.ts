@@ -421,15 +421,7 @@ export function sendResetFor(tcp: Tcp, now: Instant): void {
   p.end = p.start + tcpHeaderLength(h);
   const ip = tcp.ipHeader;
   const from = tcp.segmentIp;
-  ip.version = from.version;
-  ip.src0 = from.dst0;
-  ip.src1 = from.dst1;
-  ip.src2 = from.dst2;
-  ip.src3 = from.dst3;
-  ip.dst0 = from.src0;
-  ip.dst1 = from.src1;
-  ip.dst2 = from.src2;
-  ip.dst3 = from.src3;
+  ip.setReply(from);
   ip.setDefaults(IpProtocol.Tcp, p.length);
   emitTcp(p.view, p.start, p.end, ip, h);
   p.departAt = now;

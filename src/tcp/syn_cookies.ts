@@ -98,15 +98,7 @@ export function sendCookie(tcp: Tcp, listener: TcpListener, ip: IpHeader, now: I
   }
   p.end = p.start + tcpHeaderLength(h);
   const out = tcp.ipHeader;
-  out.version = ip.version;
-  out.src0 = ip.dst0;
-  out.src1 = ip.dst1;
-  out.src2 = ip.dst2;
-  out.src3 = ip.dst3;
-  out.dst0 = ip.src0;
-  out.dst1 = ip.src1;
-  out.dst2 = ip.src2;
-  out.dst3 = ip.src3;
+  out.setReply(ip);
   out.setDefaults(IpProtocol.Tcp, p.length);
   emitTcp(p.view, p.start, p.end, out, h);
   p.departAt = now;

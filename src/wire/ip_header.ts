@@ -93,6 +93,19 @@ export class IpHeader {
     this.dst3 = destination.w3;
   }
 
+  /** Sets version and addresses for an answer to the packet with header `from`. */
+  setReply(from: IpHeader): void {
+    this.version = from.version;
+    this.src0 = from.dst0;
+    this.src1 = from.dst1;
+    this.src2 = from.dst2;
+    this.src3 = from.dst3;
+    this.dst0 = from.src0;
+    this.dst1 = from.src1;
+    this.dst2 = from.src2;
+    this.dst3 = from.src3;
+  }
+
   /** Sets the fields for a packet of our own: no fragment, don't fragment, TTL 64, traffic class 0. */
   setDefaults(protocol: number, payloadLength: number): void {
     this.headerLength = this.version === 4 ? IPV4_HEADER_BYTES : IPV6_HEADER_BYTES;

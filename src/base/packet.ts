@@ -63,8 +63,12 @@ export class Packet {
   /** True while the packet is in the pool's free list. */
   free: boolean;
 
-  /** Wraps a slot of memory. */
-  constructor(slot: Uint8Array<ArrayBuffer>) {
+  /** Whose memory the slot is of; kept, so that it is not used for anything else. */
+  readonly arena: Arena | null;
+
+  /** Wraps a slot of memory, a piece of `arena` if that is given. */
+  constructor(slot: Uint8Array<ArrayBuffer>, arena: Arena | null = null) {
+    this.arena = arena;
     this.bytes = slot;
     this.view = new DataView(slot.buffer, slot.byteOffset, slot.byteLength);
     this.start = 0;
@@ -200,7 +204,7 @@ export class PacketPool {
     const n = Math.min(this.#blockPackets, this.limit - this.#made);
     if (n <= 0) return false;
     const arena = new Arena(n * this.slotBytes);
-    for (let i = 0; i < n; i++) this.#free.push(new Packet(arena.allocate(this.slotBytes)!));
+    for (let i = 0; i < n; i++) this.#free.push(new Packet(arena.allocate(this.slotBytes)!, arena));
     this.#made += n;
     return true;
   }

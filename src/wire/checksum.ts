@@ -7,6 +7,8 @@
  * @module
  */
 
+import { arenaSum } from "../base/arena.ts";
+
 /**
  * Sum of the 16-bit big-endian words in `[start, end)`; an odd last byte counts as the high half of a word.
  *
@@ -16,6 +18,12 @@
  * @param initial a sum to add to (default 0)
  */
 export function checksumSum(view: DataView, start: number, end: number, initial = 0): number {
+  const sum = arenaSum(view, start, end);
+  return initial + (sum < 0 ? plainSum(view, start, end) : sum);
+}
+
+/** The same in plain JavaScript, for any memory. */
+export function plainSum(view: DataView, start: number, end: number): number {
   let low = 0;
   let high = 0;
   let at = start;
@@ -30,7 +38,7 @@ export function checksumSum(view: DataView, start: number, end: number, initial 
   }
   for (; at + 1 < end; at += 2) low += view.getUint16(at);
   if (at < end) low += view.getUint8(at) << 8;
-  return initial + low + high;
+  return low + high;
 }
 
 /** Folds a sum to 16 bits. */

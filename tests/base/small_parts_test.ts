@@ -5,7 +5,6 @@
  */
 
 import { assert, assertEquals, assertMatch, assertStrictEquals } from "@std/assert";
-import { Arena } from "../../src/base/arena.ts";
 import { DropCounters, DropReason, dropReasonName } from "../../src/base/drop.ts";
 import { plainError, SocketErrorKind } from "../../src/base/errors.ts";
 import { fromMilliseconds, MICROSECOND, MILLISECOND, NEVER, SECOND, toMilliseconds } from "../../src/base/time.ts";
@@ -35,23 +34,6 @@ Deno.test("drop counters: count, total, and show only what happened", () => {
   assertStrictEquals(counters.get(999 as DropReason), 0);
   assertStrictEquals(counters.total(), 3);
   assertEquals(JSON.parse(JSON.stringify(counters)), { "impair-loss": 2, "closed": 1 });
-});
-
-Deno.test("arena: hands out zeroed, aligned pieces that do not overlap, then null", () => {
-  const arena = new Arena(256);
-  const a = arena.allocate(1)!;
-  const b = arena.allocate(64)!;
-  const c = arena.allocate(100)!;
-  assertEquals([a.length, b.length, c.length], [1, 64, 100]);
-  assertEquals([a.byteOffset, b.byteOffset, c.byteOffset], [0, 64, 128]);
-  assertStrictEquals(arena.freeBytes, 0);
-  assertStrictEquals(arena.allocate(1), null);
-  assert(arena.bytes.every((byte) => byte === 0));
-  for (const piece of [a, b, c]) assertStrictEquals(piece.buffer, arena.bytes.buffer);
-  // What does not fit is refused and takes nothing.
-  const other = new Arena(128);
-  assertStrictEquals(other.allocate(129), null);
-  assertStrictEquals(other.allocate(128)?.length, 128);
 });
 
 Deno.test("errors: the plain factory names the kind and keeps the sentence", () => {

@@ -134,7 +134,14 @@ export class RttEstimator {
 
   /** Starts without a sample. */
   constructor(settings: Partial<RttSettings> = {}) {
-    this.#settings = { ...DEFAULTS, ...settings };
+    // Field by field: what is given may be all options of a host, and is made anew for each connection.
+    this.#settings = {
+      initialRto: settings.initialRto ?? DEFAULTS.initialRto,
+      minRto: settings.minRto ?? DEFAULTS.minRto,
+      maxRto: settings.maxRto ?? DEFAULTS.maxRto,
+      rtoModel: settings.rtoModel ?? DEFAULTS.rtoModel,
+      fixedRto: settings.fixedRto ?? DEFAULTS.fixedRto,
+    };
     this.#base = this.#settings.fixedRto > 0 ? this.#settings.fixedRto : this.#settings.initialRto;
   }
 

@@ -30,14 +30,16 @@ export interface EventSource {
   user: unknown;
 }
 
-/** The sources with events, oldest first. */
+/** The sources with events, oldest first. Its memory stays as large as the queue ever was. */
 export class EventQueue {
-  #queue: EventSource[] = [];
+  /** A ring; its length is a power of two. */
+  #queue: (EventSource | null)[] = new Array<EventSource | null>(16).fill(null);
   #head = 0;
+  #size = 0;
 
   /** Number of sources waiting to be polled. */
   get size(): number {
-    return this.#queue.length - this.#head;
+    return this.#size;
   }
 
   /** Raises `bits` on `source`. */
@@ -45,7 +47,8 @@ export class EventQueue {
     source.events |= bits;
     if (source.eventQueued) return;
     source.eventQueued = true;
-    this.#queue.push(source);
+    if (this.#size === this.#queue.length) this.#grow();
+    this.#queue[(this.#head + this.#size++) & (this.#queue.length - 1)] = source;
   }
 
   /**
@@ -53,19 +56,19 @@ export class EventQueue {
    * the caller (`source.events = 0`).
    */
   poll(): EventSource | null {
-    if (this.#head === this.#queue.length) {
-      if (this.#head > 0) {
-        this.#queue.length = 0;
-        this.#head = 0;
-      }
-      return null;
-    }
-    const source = this.#queue[this.#head++]!;
-    if (this.#head > 1024 && this.#head * 2 > this.#queue.length) {
-      this.#queue.splice(0, this.#head);
-      this.#head = 0;
-    }
+    if (this.#size === 0) return null;
+    const source = this.#queue[this.#head]!;
+    this.#queue[this.#head] = null;
+    this.#head = (this.#head + 1) & (this.#queue.length - 1);
+    this.#size--;
     source.eventQueued = false;
     return source;
+  }
+
+  #grow(): void {
+    const old = this.#queue;
+    this.#queue = new Array<EventSource | null>(2 * old.length).fill(null);
+    for (let i = 0; i < old.length; i++) this.#queue[i] = old[(this.#head + i) & (old.length - 1)]!;
+    this.#head = 0;
   }
 }

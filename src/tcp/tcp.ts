@@ -112,8 +112,10 @@ export class Tcp {
   readonly #byId: (Tcb | null)[] = [];
   readonly #freeIds: number[] = [];
   readonly #timers = new DeadlineHeap(64);
-  #ready: Tcb[] = [];
-  #readySpare: Tcb[] = [];
+  /** The numbers of the connections that are ready, and how many they are: the arrays are never cut, since that frees them. */
+  #ready: number[] = [];
+  #readyCount = 0;
+  #readySpare: number[] = [];
   #issFloor = 0;
   readonly #hashSeed: number;
   #portSearches = 0;
@@ -252,22 +254,24 @@ export class Tcp {
     }
     // One turn for those ready now; what becomes ready meanwhile has its turn in the next call.
     const turn = this.#ready;
-    if (turn.length === 0) return;
+    const n = this.#readyCount;
+    if (n === 0) return;
     this.#ready = this.#readySpare;
+    this.#readyCount = 0;
     this.#readySpare = turn;
-    for (let i = 0; i < turn.length; i++) {
-      const t = turn[i]!;
+    for (let i = 0; i < n; i++) {
+      // A number may be another connection's by now, whose turn this is then if it is ready, too.
+      const t = this.#byId[turn[i]!];
+      if (t === null || t === undefined || !t.ready) continue;
       t.ready = false;
-      if (this.#byId[t.id] !== t) continue;
       output(t, now);
       this.schedule(t);
     }
-    turn.length = 0;
   }
 
   /** When `timeout` is next useful; 0 ("at once") while a connection is ready. */
   nextAt(): Instant {
-    return this.#ready.length > 0 ? 0 : this.#timers.nextAt();
+    return this.#readyCount > 0 ? 0 : this.#timers.nextAt();
   }
 
   /** ICMP reports an error about a segment of ours; false if no connection was concerned. */
@@ -385,7 +389,7 @@ export class Tcp {
   makeReady(t: Tcb): void {
     if (t.ready) return;
     t.ready = true;
-    this.#ready.push(t);
+    this.#ready[this.#readyCount++] = t.id;
   }
 
   /** Makes sure that the connection's earliest deadline is kept. */

@@ -64,10 +64,10 @@ export class Packet {
   free: boolean;
 
   /** Whose memory the slot is of; kept, so that it is not used for anything else. */
-  readonly arena: Arena | null;
+  readonly arena: object | null;
 
   /** Wraps a slot of memory, a piece of `arena` if that is given. */
-  constructor(slot: Uint8Array<ArrayBuffer>, arena: Arena | null = null) {
+  constructor(slot: Uint8Array<ArrayBuffer>, arena: object | null = null) {
     this.arena = arena;
     this.bytes = slot;
     this.view = new DataView(slot.buffer, slot.byteOffset, slot.byteLength);

@@ -388,12 +388,15 @@ export class Fq implements Qdisc {
     return DropReason.None;
   }
 
-  /** May `p`, which is due, take the fast path? Only if nobody in line would be passed, and not while a rate holds it. */
+  /**
+   * May `p`, which is due, take the fast path? Only if nobody in line would be passed, and not if its flow has a rate, since
+   * that may be holding packets which came before it.
+   */
   #mayPass(p: Packet, now: Instant): boolean {
     if (!this.#fastPath || this.#busyFlows !== this.#throttled.size) return false;
     if (this.#flows.packets[this.#fast]! >= FAST_PACKETS) return false;
     if (this.#throttled.size > 0 && this.#throttled.wanted[this.#throttled.nextId()]! <= now) return false;
-    return p.departAt !== 0 || !this.#mayPace || !this.#hasRate(p.flow);
+    return !this.#mayPace || !this.#hasRate(p.flow);
   }
 
   /** The list whose first flow has its turn, in the band whose turn it is; `null` if no flow is in line. */
@@ -418,6 +421,7 @@ export class Fq implements Qdisc {
   #pace(flow: number, p: Packet, length: number, now: Instant): void {
     const isPlain = p.departAt === 0;
     const rate = Math.min(this.#maxrate, isPlain && this.#hasRate(p.flow) ? this.#rates[p.flow >>> 1]! : Infinity);
+    if (rate === Infinity) return;
     let bytes = length;
     if (isPlain) {
       if (rate <= this.#lowRateThreshold) {
@@ -427,7 +431,6 @@ export class Fq implements Qdisc {
         if (bytes < this.#quantum) bytes = this.#quantum;
       }
     }
-    if (rate === Infinity) return;
     let gap = Math.ceil(bytes * SECOND / rate);
     if (gap > GAP_MAX) {
       gap = GAP_MAX;

@@ -126,6 +126,33 @@ Deno.test("fq: a rate holds flows without a stamp only; what TCP stamped leaves 
   assertEquals(b.flows(2 * SECOND, 20), Array(20).fill(3));
 });
 
+Deno.test("fq: a stamped packet does not pass those of its own flow that a rate holds", () => {
+  const b = new FqBench({ initialQuantum: 1500, quantum: 1500 });
+  b.fq.setFlowRate(2, 150_000);
+  for (const length of [1500, 1501]) b.push(SECOND, 2, length);
+  assertEquals(b.flows(SECOND, 2), [2, null]);
+  // The second waits for its gap; this one is due, and the fast path would be free.
+  b.push(SECOND + 5, 2, 1502, SECOND + 5);
+  b.push(SECOND + 5, 4, 40, SECOND + 5);
+  assertEquals(drive(b, SECOND + 5).map(({ length }) => length), [40, 1501, 1502]);
+});
+
+Deno.test("fq: however high the low rate threshold is, flows without a rate share by bytes", () => {
+  const b = new FqBench({ lowRateThresholdBytesPerSec: Infinity, quantum: 1500, initialQuantum: 1500 });
+  b.fq.setFlowRate(8, 1e6); // So that there is a rate at all.
+  const bytes = [0, 0];
+  b.inLine(SECOND, () => {
+    for (let i = 0; i < 100; i++) b.push(SECOND, 2, 150);
+    for (let i = 0; i < 20; i++) b.push(SECOND, 4, 1500);
+  });
+  for (let i = 0; i < 55; i++) {
+    const p = b.fq.pull(SECOND)!;
+    bytes[p.flow / 2 - 1]! += p.length;
+    b.pool.release(p);
+  }
+  assert(Math.abs(bytes[0]! - bytes[1]!) <= 3000, `${bytes}`);
+});
+
 Deno.test("fq: the maximum rate holds every flow, stamped or not", () => {
   const rate = 1_514_000;
   const stamped = new FqBench({ maxrateBytesPerSec: rate });

@@ -244,7 +244,7 @@ export class SlowFq {
 
   #mayPass(p: SlowPacket, now: number): boolean {
     const o = this.options;
-    const isPaced = o.pacing && p.departAt === 0 && (this.rates.get(p.flow) ?? Infinity) < Infinity;
+    const isPaced = o.pacing && (this.rates.get(p.flow) ?? Infinity) < Infinity;
     if (p.at > now || isPaced || o.rateBytesPerSec < Infinity || (o.pacing && o.maxrateBytesPerSec < Infinity)) {
       return false;
     }
@@ -288,6 +288,7 @@ export class SlowFq {
     let bytes = length;
     if (p.departAt === 0) {
       rate = Math.min(rate, this.rates.get(p.flow) ?? Infinity);
+      if (rate === Infinity) return;
       if (rate <= o.lowRateThresholdBytesPerSec) f.credit = 0;
       else bytes = Math.max(bytes, o.quantum);
       if (f.credit > 0) return;

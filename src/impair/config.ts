@@ -182,14 +182,24 @@ export const NETEM_DEFAULTS: Readonly<NetemConfig> = Object.freeze({
 /**
  * Completes a configuration with the defaults and checks it.
  *
- * @param fields what differs from {@linkcode NETEM_DEFAULTS}
- * @throws {RangeError} naming the field and what it must be
+ * @param fields what differs from {@linkcode NETEM_DEFAULTS}; one that is `undefined` does not
+ * @throws {RangeError} naming the field and what it must be, or a field that there is not
+ * @throws {TypeError} if `fields` is no object of fields
  */
 export function netemConfig(fields: Partial<NetemConfig>): NetemConfig {
-  const config = { ...NETEM_DEFAULTS, ...fields };
+  if (typeof fields !== "object" || fields === null || Array.isArray(fields)) {
+    throw new TypeError(`an impairment must be an object of netem's fields, got ${JSON.stringify(fields)}`);
+  }
+  const config: NetemConfig = { ...NETEM_DEFAULTS };
+  for (const [field, value] of Object.entries(fields)) {
+    if (!Object.hasOwn(NETEM_DEFAULTS, field)) {
+      throw new RangeError(`there is no "${field}" in netem: expected ${Object.keys(NETEM_DEFAULTS).join(", ")}`);
+    }
+    if (value !== undefined) Object.assign(config, { [field]: value });
+  }
   const problem = checkNetem(config);
   if (problem === null) return config;
-  const value = config[problem.field];
-  const found = typeof value === "object" && value !== null ? "" : `, got ${value}`;
-  throw new RangeError(`netem ${problem.field} ${problem.must}${found}`);
+  const value: unknown = config[problem.field];
+  const isPlain = value === null || (typeof value !== "object" && typeof value !== "function");
+  throw new RangeError(`netem ${problem.field} ${problem.must}${isPlain ? `, got ${String(value)}` : ""}`);
 }

@@ -126,7 +126,7 @@ export class LinuxDecisions implements Decisions {
     this.#loss.model = lossState !== null
       ? new StateLoss(lossState, this.#prng)
       : lossGemodel !== null
-      ? new GemodelLoss(lossGemodel, this.#prng)
+      ? new GemodelLoss(lossGemodel, this.#prng, true)
       : new RandomLoss(this.#lossChance);
   }
 

@@ -87,12 +87,19 @@ export class GemodelLoss implements LossModel {
   /** The probabilities of change and of loss. */
   parameters: LossGemodel;
   readonly #rng: UniformSource;
+  readonly #isLinux: boolean;
   #isBad = false;
 
-  /** Begins in the good state. */
-  constructor(parameters: LossGemodel, rng: UniformSource) {
+  /**
+   * Begins in the good state.
+   *
+   * @param isLinux in the bad state the highest draws lose, as in Linux, which compares with h where tc says 1-h (default
+   * false: always the lowest)
+   */
+  constructor(parameters: LossGemodel, rng: UniformSource, isLinux = false) {
     this.parameters = parameters;
     this.#rng = rng;
+    this.#isLinux = isLinux;
   }
 
   /** Draws twice: for the state of the next packet, then for this packet by the state before. */
@@ -109,7 +116,9 @@ export class GemodelLoss implements LossModel {
 
   #losesIn(isBad: boolean): boolean {
     const { badLoss, goodLoss } = this.parameters;
-    return this.#rng.unit() < (isBad ? badLoss : goodLoss);
+    const draw = this.#rng.unit();
+    if (!isBad) return draw < goodLoss;
+    return this.#isLinux ? draw > 1 - badLoss : draw < badLoss;
   }
 }
 

@@ -207,6 +207,8 @@ class Reader {
   }
 
   #numbers(args: readonly (readonly [NumberField, Kind])[]): void {
+    // Of a profile's own nothing is left, such as the jitter of its delay.
+    for (const [field] of args) this.#config[field] = NETEM_DEFAULTS[field];
     for (const [field, kind] of args) {
       const isFirst = field === args[0]![0];
       if (!isFirst && !this.#hasNumber()) break;

@@ -38,6 +38,8 @@ export interface TraceRow {
 /** The most rows, or opportunities, of a recording. */
 export const TRACE_ROWS_MAX = 1 << 24;
 
+const ROW_FIELDS = ["time", "delay", "loss", "rateBytesPerSec"] as const;
+
 const FIELDS = "TIME DELAY LOSS RATE, like 1.5s 20ms 0.1% 50mbit (the rate may be unlimited)";
 
 /**
@@ -71,12 +73,18 @@ export function parseTrace(name: string, text: string, loop: boolean): NetemTrac
 
 /** What is wrong with a recording, as the end of a sentence; `null` if nothing is. */
 export function traceProblem({ name, rows, loop }: NetemTrace): string | null {
-  if (typeof name !== "string" || !/^\S+$/.test(name) || !Array.isArray(rows)) return "must have a name and rows";
-  if (rows.length < (loop === true ? 2 : 1) || rows.length > TRACE_ROWS_MAX) {
+  if (typeof name !== "string" || !/^\S+$/.test(name) || !Array.isArray(rows) || typeof loop !== "boolean") {
+    return "must have a name, rows, and whether it is to loop";
+  }
+  if (rows.length < (loop ? 2 : 1) || rows.length > TRACE_ROWS_MAX) {
     return `must have ${loop ? "2" : "1"} to ${TRACE_ROWS_MAX} rows`;
   }
-  for (const [i, { time, delay, loss, rateBytesPerSec }] of rows.entries()) {
+  for (const [i, row] of rows.entries()) {
     const at = `(row ${i + 1})`;
+    if (typeof row !== "object" || row === null || !ROW_FIELDS.every((field) => typeof row[field] === "number")) {
+      return `must have rows of the numbers ${ROW_FIELDS.join(", ")} ${at}`;
+    }
+    const { time, delay, loss, rateBytesPerSec } = row;
     if (i === 0 ? time !== 0 : !(time > rows[i - 1]!.time)) return `must have ascending times from 0s ${at}`;
     if (!Number.isSafeInteger(time) || !Number.isSafeInteger(delay) || delay < 0) {
       return `must have times in whole nanoseconds, and delays of at least 0 ${at}`;
@@ -219,7 +227,7 @@ export function deliveryProblem({ name, opportunities }: NetemDelivery): string 
   if (length === 0 || length > TRACE_ROWS_MAX) return `must have 1 to ${TRACE_ROWS_MAX} opportunities`;
   let last = 0;
   for (const ms of opportunities) {
-    if (!Number.isSafeInteger(ms * 1e6) || !Number.isInteger(ms) || ms < last) {
+    if (!Number.isInteger(ms) || !Number.isSafeInteger(ms * 1e6) || ms < last) {
       return "must have whole milliseconds from 0 that do not descend";
     }
     last = ms;

@@ -172,3 +172,26 @@ Deno.test("compat linux: pushed + duplicated = pulled + lost + refused + held", 
     assertEquals([wire.bench.pool.inUse, qlen], [0, 0]);
   }
 });
+
+Deno.test("compat linux: the model of Gilbert and Elliott loses in the bad state by the upper end of a draw", () => {
+  for (
+    const [text, p, r, badLoss, goodLoss] of [
+      ["gemodel 20% 40% 30% 5%", 0.2, 0.4, 0.3, 0.05],
+      ["gemodel 50% 10%", 0.5, 0.1, 1, 0],
+    ] as const
+  ) {
+    const wire = new Wire(`compat linux seed 9 loss ${text} limit 100000`);
+    const prng = new Lfsr113(9);
+    const count = (share: number) => Math.round(share * 0xffffffff);
+    let isBad = false;
+    const expected: number[] = [];
+    for (let n = 0; n < 2000; n++) {
+      wire.send(0);
+      const wasBad = isBad;
+      if (prng.u32() < count(wasBad ? r : p)) isBad = !isBad;
+      const draw = prng.u32();
+      if (!(wasBad ? draw > 0xffffffff - count(badLoss) : draw < count(goodLoss))) expected.push(n);
+    }
+    assertEquals(wire.arrivals().map(({ n }) => n), expected);
+  }
+});

@@ -438,3 +438,43 @@ Deno.test("netem config: fields given as values are completed and checked", () =
   assertThrows(() => netemConfig({ rateBytesPerSec: NaN }), RangeError, "netem rateBytesPerSec must be");
   assertThrows(() => netemConfig({ corruptCorrelation: 1 }), RangeError, "netem corruptCorrelation");
 });
+
+Deno.test("netem config: what is no field, or not what a field holds, is refused in a sentence; undefined is absent", () => {
+  const refused = (fields: unknown, ...expected: string[]) => {
+    const error = assertThrows(() => netemConfig(fields as Partial<NetemConfig>));
+    assert(error instanceof RangeError || error instanceof TypeError);
+    for (const text of expected) assertStringIncludes(error.message, text);
+    assert(!/Cannot|undefined|not a function|\n/.test(error.message), error.message);
+  };
+  refused({ dely: 5 }, 'there is no "dely" in netem', "expected limit, delay, ");
+  for (const field of ["constructor", "toString", "__proto__", "hasOwnProperty"]) {
+    refused(JSON.parse(`{"${field}": 5}`), `there is no "${field}" in netem`);
+  }
+  for (const fields of [5, "delay 5ms", null, [], true]) refused(fields, "must be an object of netem's fields");
+  const fields = Object.keys(NETEM_DEFAULTS);
+  assertEquals(netemConfig(Object.fromEntries(fields.map((field) => [field, undefined]))), NETEM_DEFAULTS);
+  for (const field of fields) {
+    for (const value of [Symbol("s"), 1n, () => 1, "x", NaN, {}, [], [null]]) {
+      refused({ [field]: value }, `netem ${field}`);
+    }
+  }
+  const rows = [{ time: 0, delay: 0, loss: 0, rateBytesPerSec: 1000 }];
+  assertEquals(netemConfig({ trace: { name: "t", rows, loop: false } }).trace?.rows, rows);
+  for (const bad of [null, 5, undefined, { ...rows[0], delay: 1n }, { ...rows[0], time: Symbol("t") }]) {
+    refused({ trace: { name: "t", rows: [bad], loop: false } }, "netem trace must have");
+  }
+  // One row that begins anew would do so without end.
+  refused({ trace: { name: "t", rows, loop: "yes" } }, "netem trace must");
+  refused({ delivery: { name: "d", opportunities: [1n] } }, "netem delivery must have");
+});
+
+Deno.test("netem text: an option behind a profile replaces all of the profile's own", () => {
+  const wifi = parseNetem("profile wifi");
+  assert(wifi.jitter > 0 && wifi.distribution === "pareto");
+  assertEquals(
+    formatNetem(parseNetem("profile wifi delay 1ms")),
+    "delay 1ms distribution pareto rate 260mbit limit 326",
+  );
+  assertEquals(parseNetem("profile wifi delay 9ms 2ms 10%").delayCorrelation, 0.1);
+  assertEquals(parseNetem("delay 1ms profile leo-satellite"), { ...parseNetem("profile leo-satellite delay 1ms") });
+});

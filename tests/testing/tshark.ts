@@ -7,12 +7,15 @@
 import { assertEquals } from "@std/assert";
 
 /** True if tshark can be run here. */
-export const HAS_TSHARK: boolean = await new Deno.Command("tshark", {
-  args: ["--version"],
-  stdout: "null",
-  stderr: "null",
-})
-  .output().then(({ success }) => success, () => false);
+export const HAS_TSHARK: boolean = await (async () => {
+  try {
+    const { success } = await new Deno.Command("tshark", { args: ["--version"], stdout: "null", stderr: "null" })
+      .output();
+    return success;
+  } catch {
+    return false;
+  }
+})();
 
 if (!HAS_TSHARK) console.log("skipped: the tests that read captures by tshark, which is not installed here");
 

@@ -194,11 +194,18 @@ export class Simulator {
     );
   }
 
-  /** Has `action` called when the time comes, or at once if it has passed; the hosts run after it. */
+  /**
+   * Has `action` called when the time comes, or at once if it has passed; the hosts run after it.
+   *
+   * @param when rounded up to a whole nanosecond
+   * @throws {RangeError} if it is NaN
+   */
   at(when: Instant, action: (now: Instant) => void): void {
+    requireTime("an action", when);
+    const at = Math.ceil(when);
     let place = this.#actions.length;
-    while (place > 0 && this.#actions[place - 1]!.when <= when) place--;
-    this.#actions.splice(place, 0, { when, run: action });
+    while (place > 0 && this.#actions[place - 1]!.when <= at) place--;
+    this.#actions.splice(place, 0, { when: at, run: action });
   }
 
   /** When the next step happens; `NEVER` if nothing is left to happen. */
@@ -243,11 +250,14 @@ export class Simulator {
   /**
    * Runs until nothing is left to happen by `until`, which is then the time.
    *
-   * @param until the last instant that still happens (default: no end)
+   * @param until the last instant that still happens (default: no end), rounded down to a whole nanosecond
    * @param done asked before each step; ends the run when it says true
    * @returns true if `done` ended the run
+   * @throws {RangeError} if `until` is NaN
    */
   run(until: Instant = NEVER, done: (() => boolean) | null = null): boolean {
+    requireTime("the end of a run", until);
+    until = Math.floor(until);
     this.#settleAll(this.#now);
     for (;;) {
       if (done !== null && done()) return true;
@@ -341,7 +351,10 @@ export class Simulator {
   /** Delivers the events of a host and sets its deadline; a deadline that stays the same keeps its place. */
   #settle(node: SimNode, now: Instant): void {
     const acted = this.#deliver(node, now);
-    this.#deadlines.set(node.id, acted ? now : Math.max(node.nextAt(), now));
+    // Programs may reckon in fractions; the clock does not.
+    const at = acted ? now : Math.ceil(node.nextAt());
+    if (Number.isNaN(at)) throw new Error(`host "${node.name}" says that it is next useful at NaN`);
+    this.#deadlines.set(node.id, at > now ? at : now);
   }
 
   /** Delivers the events of a host; true if there was one. */
@@ -462,6 +475,10 @@ export class Simulator {
       `the simulation stands still at ${this.#now} ns: more than ${this.#stepLimit} steps at one instant, the last by ${who}`,
     );
   }
+}
+
+function requireTime(what: string, time: Instant): void {
+  if (Number.isNaN(time)) throw new RangeError(`the time of ${what} must be a number of nanoseconds, got NaN`);
 }
 
 function readImpair(impair: string | NetemConfig): NetemConfig {

@@ -432,3 +432,21 @@ Deno.test("netsim: mistakes of the caller are errors at the call", () => {
   const odd = Object.assign(new FakeHost(), { pool: new PacketPool(10, 512) });
   assertThrows(() => sim.addHost("odd", odd), RangeError, "slots of 512 bytes: expected 2048");
 });
+
+Deno.test("netsim: a time is a whole number of nanoseconds, whatever is asked for", () => {
+  const { sim, h } = hosts(1, "a", "b");
+  sim.link(["a", 1], ["b", 1], { delay: 10 });
+  const times: number[] = [];
+  for (const when of [0.5, 1.1 * SECOND + 0.25, 7]) sim.at(when, (now) => times.push(now));
+  assertEquals(sim.run(2.5), false);
+  assertEquals(sim.now, 2);
+  h["a"]!.send(1, [1], 100.25);
+  sim.run(1.2 * SECOND + 0.5);
+  assertEquals(times, [1, 7, 1_100_000_001]);
+  assertEquals([sim.now, h["b"]!.received.map(({ at }) => at)], [1_200_000_000, [111]]);
+  assertThrows(() => sim.at(NaN, () => {}), RangeError, "NaN");
+  assertThrows(() => sim.run(NaN), RangeError, "NaN");
+  const app: SimApp = { onEvent: () => {}, nextAt: () => NaN };
+  sim.addHost("c", new FakeHost(), app);
+  assertThrows(() => sim.run(), Error, 'host "c" says that it is next useful at NaN');
+});

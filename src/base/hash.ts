@@ -24,6 +24,11 @@ export function hashFinish(hash: number): number {
   return h ^ (h >>> 16);
 }
 
+/** Hash of one address of four words. */
+export function hashAddress(seed: number, w0: number, w1: number, w2: number, w3: number): number {
+  return hashFinish(hashMix(hashMix(hashMix(hashMix(seed, w3), w2), w1), w0));
+}
+
 /** Hash of two addresses of four words each and two ports (or any other two 32-bit words). */
 export function hashTuple(
   seed: number,

@@ -1,12 +1,12 @@
 /**
  * ICMP and ICMPv6 of a host: echo replies, ping sockets, and errors about packets of ours.
  *
- * An echo request is turned round in its own packet; the reply may be fragmented, as the request may have been. A request of ours
- * is not (it finds out what a path carries, up to the MTU of the link). An echo reply goes to the ping socket with its identifier, if it
- * comes from the host that the socket pings. An error is read as far as the packet that it quotes; it counts only if
- * that packet came from the very address that the error was sent to (RFC 5927 section 4), and then goes to the ping
- * socket or the transport that sent it. All other messages (router and neighbour discovery, group membership, …) are
- * ignored and counted: an interface here is point to point and configured.
+ * An echo request is turned round in its own packet; the reply may be fragmented, as the request may have been. A request of
+ * ours is not (it finds out what a path carries, up to the MTU of the link). An echo reply goes to the ping socket with its
+ * identifier, if it comes from the host that the socket pings. An error is read as far as the packet that it quotes; it
+ * counts only if that packet came from the very address that the error was sent to (RFC 5927 section 4), and then goes to the
+ * ping socket or the transport that sent it. All other messages (source quench, redirects, router and neighbour discovery,
+ * group membership, …) are ignored and counted: an interface here is point to point and configured.
  *
  * @module
  */
@@ -37,8 +37,10 @@ import { parseQuoted } from "./quoted.ts";
 export const PING_SOCKETS_MAX = 256;
 
 const CODE_FRAGMENTATION_NEEDED = 4;
+const ICMPV4_SOURCE_QUENCH = 4;
+const ICMPV4_REDIRECT = 5;
 
-/** An echo reply of at most this many bytes is never cut: every link here carries it. */
+/** An echo reply of at most this many bytes is not cut, unless its request might have been. */
 const ECHO_UNFRAGMENTED_BYTES = 576;
 
 /** ICMP and ICMPv6 of one host. */
@@ -75,7 +77,7 @@ export class Icmp implements PingHost {
       if (h.code === 0) return this.#reply(p, ip, now);
     } else if (h.type === (ip.version === 4 ? Icmpv4Type.EchoReply : Icmpv6Type.EchoReply)) {
       if (this.#onReply(p, ip, now)) return;
-    } else if (isIcmpError(ip.version, h.type)) {
+    } else if (isIcmpError(ip.version, h.type) && !isAdvice(ip.version, h.type)) {
       if (this.#onError(p, ip, now)) return;
     }
     this.#network.drop(p, DropReason.IcmpIgnored, now);
@@ -171,20 +173,12 @@ export class Icmp implements PingHost {
   /** Turns an echo request into its reply (RFC 1122 section 3.2.2.6, RFC 4443 section 4.2). */
   #reply(p: Packet, ip: IpHeader, now: Instant): void {
     const out = this.#out;
-    out.version = ip.version;
-    out.src0 = ip.dst0;
-    out.src1 = ip.dst1;
-    out.src2 = ip.dst2;
-    out.src3 = ip.dst3;
-    out.dst0 = ip.src0;
-    out.dst1 = ip.src1;
-    out.dst2 = ip.src2;
-    out.dst3 = ip.src3;
+    out.setReply(ip);
     p.start = p.l4;
     out.setDefaults(ip.protocol, p.length);
     out.trafficClass = ip.trafficClass & ~3;
-    // What came in fragments may have to leave in fragments.
-    out.dontFragment = ipHeaderBytes(ip.version) + p.length <= ECHO_UNFRAGMENTED_BYTES;
+    // What came in fragments, or might have, may have to leave in fragments.
+    out.dontFragment = ip.dontFragment && ipHeaderBytes(ip.version) + p.length <= ECHO_UNFRAGMENTED_BYTES;
     p.flow = 0;
     p.departAt = 0;
     const h = this.#header;
@@ -239,10 +233,21 @@ export class Icmp implements PingHost {
     const socket = this.#byId.get(e.seq >>> 16);
     if (socket === undefined || !socket.remoteAddress.equalsWords(e.dst0, e.dst1, e.dst2, e.dst3)) return false;
     if (!socket.localAddress.equalsWords(e.src0, e.src1, e.src2, e.src3)) return false;
-    if (isTooBig(e)) this.#network.learnPathMtu(e.dst0, e.dst1, e.dst2, e.dst3, e.mtu, now);
+    const seq = e.seq & 0xffff;
+    if (isTooBig(e)) {
+      const bytes = socket.waitingBytes(seq);
+      // It cannot have been too big for a link that carries it (RFC 5927 section 7.2).
+      if (e.mtu >= bytes) return false;
+      this.#network.learnPathMtu(e.dst0, e.dst1, e.dst2, e.dst3, e.mtu, bytes, now);
+    }
     const from = new IpAddr(e.from0, e.from1, e.from2, e.from3);
-    return socket.onError(e.seq & 0xffff, from, ttl, e.type, e.code, e.mtu, now);
+    return socket.onError(seq, from, ttl, e.type, e.code, e.mtu, now);
   }
+}
+
+/** Source quench (RFC 6633: to be discarded) and redirect say nothing of what became of a packet. */
+function isAdvice(version: number, type: number): boolean {
+  return version === 4 && (type === ICMPV4_SOURCE_QUENCH || type === ICMPV4_REDIRECT);
 }
 
 function isTooBig({ version, type, code }: IcmpError): boolean {

@@ -25,8 +25,8 @@ export interface IcmpNetwork extends DropSink {
   sourceFor(destination: IpAddr): IpAddr | null;
   /** The largest IP packet towards `destination` in bytes; 0 without a route. */
   mtuTo(destination: IpAddr): number;
-  /** Learns that packets of more than `mtu` bytes do not get to the address of these words. */
-  learnPathMtu(w0: number, w1: number, w2: number, w3: number, mtu: number, now: Instant): void;
+  /** Learns that packets of more than `mtu` bytes do not get to the address of these words, since one of `bytes` did not. */
+  learnPathMtu(w0: number, w1: number, w2: number, w3: number, mtu: number, bytes: number, now: Instant): void;
 }
 
 /** An ICMP error about a packet of ours. One record is filled again for each error: copy what is to last. */

@@ -14,7 +14,9 @@
 import type { EventSource } from "../base/event_queue.ts";
 import type { SocketErrorKind } from "../base/errors.ts";
 import { type Duration, type Instant, NEVER } from "../base/time.ts";
+import { ICMP_HEADER_BYTES } from "../wire/icmp.ts";
 import type { IpAddr } from "../wire/ip_addr.ts";
+import { ipHeaderBytes } from "../wire/ip_header.ts";
 
 /** Requests that a socket remembers. */
 export const PING_SLOTS = 256;
@@ -108,6 +110,8 @@ export class PingSocket implements EventSource {
   readonly #seqs = new Int32Array(PING_SLOTS);
   readonly #sentAt = new Float64Array(PING_SLOTS);
   readonly #states = new Uint8Array(PING_SLOTS);
+  /** Length of each request as an IP packet. */
+  readonly #packetBytes = new Int32Array(PING_SLOTS);
   #results: PingResult[] = [];
 
   /** Made by the ICMP layer only. */
@@ -141,6 +145,7 @@ export class PingSocket implements EventSource {
     if (this.#states[slot] === SlotState.Waiting) this.timeOut(slot, now);
     this.#seqs[slot] = seq;
     this.#sentAt[slot] = now;
+    this.#packetBytes[slot] = ipHeaderBytes(this.remoteAddress.version) + ICMP_HEADER_BYTES + dataBytes;
     this.#states[slot] = SlotState.Waiting;
     this.sent++;
     this.#host.setDeadline(this, slot, replyBy);
@@ -176,6 +181,12 @@ export class PingSocket implements EventSource {
     return true;
   }
 
+  /** Length in bytes of the IP packet that request `seq` left in, if it waits for an answer; else 0. */
+  waitingBytes(seq: number): number {
+    const slot = seq % PING_SLOTS;
+    return this.#states[slot] === SlotState.Waiting && this.#seqs[slot] === seq ? this.#packetBytes[slot]! : 0;
+  }
+
   /** Told of an ICMP error that quotes request `seq`; false if no such request is waiting. */
   onError(
     seq: number,
@@ -186,8 +197,8 @@ export class PingSocket implements EventSource {
     mtu: number,
     now: Instant,
   ): boolean {
+    if (this.waitingBytes(seq) === 0) return false;
     const slot = seq % PING_SLOTS;
-    if (this.#states[slot] !== SlotState.Waiting || this.#seqs[slot] !== seq) return false;
     this.#states[slot] = SlotState.Done;
     this.#host.setDeadline(this, slot, NEVER);
     this.errors++;

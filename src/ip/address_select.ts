@@ -17,10 +17,10 @@
  * @module
  */
 
-import { hashFinish, hashMix } from "../base/hash.ts";
+import { hashAddress } from "../base/hash.ts";
 import { HashTable } from "../base/hash_table.ts";
 import { type IpAddr, type IpInterface, isV4Words } from "../wire/ip_addr.ts";
-import { AddressKind, addressKind } from "./address_kind.ts";
+import { AddressKind, addressKind, isWireKind } from "./address_kind.ts";
 import type { RouteTable } from "./route_table.ts";
 
 /** The addresses of one host. */
@@ -76,7 +76,10 @@ export class AddressTable {
     return this.#broadcasts.size > 0 && isV4Words(w0, w1, w2) && this.#broadcasts.has(w3);
   }
 
-  /** The own address to send from to the address of these words, or `null` if there is none of its family. */
+  /**
+   * The own address to send from to the address of these words, or `null` if there is none of its family. A loopback address is
+   * one only to itself: it never leaves the host (RFC 1122 section 3.2.1.3, RFC 4291 section 2.5.3).
+   */
   sourceFor(w0: number, w1: number, w2: number, w3: number, routes: RouteTable): IpAddr | null {
     const version = isV4Words(w0, w1, w2) ? 4 : 6;
     const route = routes.lookup(w0, w1, w2, w3);
@@ -88,6 +91,7 @@ export class AddressTable {
       const a = own.address;
       if (a.version !== version) continue;
       if (a.equalsWords(w0, w1, w2, w3)) return a;
+      if (!isWireKind(addressKind(version, a.w0, a.w1, a.w2, a.w3))) continue;
       const ownScope = scopeOf(version, a.w0, a.w1, a.w2, a.w3);
       // Rule 2: the smallest scope of those that are at least the destination's, else the largest of the others.
       let score = ownScope >= scope ? 32 - ownScope : ownScope - 16;
@@ -109,7 +113,7 @@ export class AddressTable {
   }
 
   #hash(w0: number, w1: number, w2: number, w3: number): number {
-    return hashFinish(hashMix(hashMix(hashMix(hashMix(this.#seed, w3), w2), w1), w0));
+    return hashAddress(this.#seed, w0, w1, w2, w3);
   }
 }
 

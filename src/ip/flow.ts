@@ -3,8 +3,8 @@
  *
  * TCP and UDP: addresses, protocol and ports. ICMP echo: the identifier in place of the ports. Fragments: the
  * identification, so that all fragments of a datagram stay together. All else: the flow label, 0 in IPv4. What stands
- * behind IPv6 extension headers counts as if it stood alone. The hash is seeded, so that nobody outside can aim at another's queue, and odd, so that it never equals the even number
- * of a connection.
+ * behind IPv6 extension headers counts as if it stood alone. The hash is seeded, so that nobody outside can aim at
+ * another's queue, and odd, so that it never equals the even number of a connection.
  *
  * @module
  */
@@ -17,8 +17,8 @@ import { Ipv6Chain, isIpv6Extension, walkIpv6Extensions } from "../wire/ipv6_ext
 
 const chain = new Ipv6Chain();
 
-/** The odd flow number of `p`, whose header is `ip` and whose transport header begins at `p.l4`. */
-export function packetFlow(seed: number, p: Packet, ip: IpHeader): number {
+/** Hash of the addresses of `ip` and of two words that tell apart what goes between them. */
+export function hashPair(seed: number, ip: IpHeader, word: number, protocol: number): number {
   return hashTuple(
     seed,
     ip.src0,
@@ -29,9 +29,14 @@ export function packetFlow(seed: number, p: Packet, ip: IpHeader): number {
     ip.dst1,
     ip.dst2,
     ip.dst3,
-    discriminator(p, ip),
-    chain.protocol,
-  ) | 1;
+    word,
+    protocol,
+  );
+}
+
+/** The odd flow number of `p`, whose header is `ip` and whose transport header begins at `p.l4`. */
+export function packetFlow(seed: number, p: Packet, ip: IpHeader): number {
+  return hashPair(seed, ip, discriminator(p, ip), chain.protocol) | 1;
 }
 
 /** What tells flows between two hosts apart; their protocol is in `chain` then. */

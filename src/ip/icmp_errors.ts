@@ -4,9 +4,13 @@
  * Never answered are an ICMP error or an ICMP message of unknown type, a redirect, a fragment other than the first, a
  * packet to a multicast or broadcast address, and a packet whose source is no single host (RFC 1122 section 3.2.2, RFC 1812
  * section 4.3.2.7, RFC 4443 section 2.4 e). An IPv6 packet is searched for an ICMPv6 error behind its extension headers too;
- * one whose chain of headers cannot be walked is not answered. No packet to a group gets as far as this: none is spoken.
+ * one whose chain of headers cannot be walked is not answered. IPv6 makes exceptions: that headers are wrong or missing is
+ * told even if the packet cannot be searched to its end (RFC 8200 section 4.5, RFC 7112), and a later fragment, unless it is
+ * one of ICMPv6, is answered if that is wrong with it or it is too big, as a router must (RFC 4443 section 3.2). No packet
+ * to a group gets as far as this: none is spoken.
  *
- * An error quotes as much of the packet as fits in 576 bytes of IPv4 or 1,280 of IPv6. It comes from the address that
+ * An error quotes as much of the packet as fits in 576 bytes of IPv4 or 1,280 of IPv6, and in what the way back carries; over
+ * IPv4 it may be cut, since it is never answered itself. It comes from the address that
  * the packet was sent to, if that is ours, else from the one that source selection gives for its receiver. Sending is
  * bounded by {@linkcode IcmpRateLimit}; only errors that really leave are charged.
  *
@@ -18,6 +22,7 @@ import { HEADROOM_BYTES, type Packet, type PacketPool } from "../base/packet.ts"
 import type { Instant } from "../base/time.ts";
 import { emitIcmp, ICMP_HEADER_BYTES, IcmpHeader, Icmpv4Type, Icmpv6Type, isIcmpError } from "../wire/icmp.ts";
 import { IpHeader, ipHeaderBytes, IpProtocol } from "../wire/ip_header.ts";
+import { IPV6_MTU_MIN } from "../wire/ipv6.ts";
 import { Ipv6Chain, walkIpv6Extensions } from "../wire/ipv6_extension.ts";
 import { AddressKind, addressKind, isWireKind } from "./address_kind.ts";
 import type { AddressTable } from "./address_select.ts";
@@ -37,7 +42,7 @@ export const CODE_INCOMPLETE_CHAIN = 3;
 export const ICMPV4_ERROR_BYTES_MAX = 576;
 
 /** Longest IPv6 error, IP header included: the least MTU of IPv6 (RFC 4443 section 2.4 c). */
-export const ICMPV6_ERROR_BYTES_MAX = 1280;
+export const ICMPV6_ERROR_BYTES_MAX: number = IPV6_MTU_MIN;
 
 /** Internetwork control: the precedence of ICMP errors over IPv4 (RFC 1812 section 4.3.2.5). */
 const TOS_INTERNETWORK_CONTROL = 0xc0;
@@ -51,6 +56,8 @@ const chain = new Ipv6Chain();
 export interface ErrorOutput {
   /** Routes and queues `p`; on a reason the caller keeps it. */
   output(p: Packet, ip: IpHeader, now: Instant): DropReason;
+  /** The largest packet that is known to get to the address of these words, in bytes; 0 without a route. */
+  pathMtuToWords(w0: number, w1: number, w2: number, w3: number, now: Instant): number;
 }
 
 /** Makes ICMP errors within their limits. */
@@ -94,11 +101,11 @@ export class IcmpErrors {
    * @returns true if an error was queued
    */
   send(p: Packet, ip: IpHeader, type: number, code: number, word: number, now: Instant): boolean {
-    const isAboutHeaders = ip.version === 6 && type === Icmpv6Type.ParameterProblem &&
-      (code === CODE_INCOMPLETE_CHAIN || code === CODE_FIELD);
-    if (!this.mayAnswer(p, ip, isAboutHeaders)) return false;
+    if (!this.#mayAnswer(p, ip, type, code)) return false;
     const out = this.#ip;
     if (!this.#address(out, ip)) return false;
+    const room = this.#below.pathMtuToWords(out.dst0, out.dst1, out.dst2, out.dst3, now);
+    if (room === 0) return false;
     const reply = this.#pool.acquire(HEADROOM_BYTES);
     if (reply === null) return false;
     if (!this.#mayAfford(ip, type, code, now)) {
@@ -106,7 +113,8 @@ export class IcmpErrors {
       this.limited++;
       return false;
     }
-    this.#quote(reply, p, ip.version);
+    const most = ip.version === 4 ? ICMPV4_ERROR_BYTES_MAX : ICMPV6_ERROR_BYTES_MAX;
+    this.#quote(reply, p, Math.min(most, room), ip.version);
     const h = this.#icmp;
     h.type = type;
     h.code = code;
@@ -114,7 +122,11 @@ export class IcmpErrors {
     h.seq = word & 0xffff;
     emitIcmp(reply.view, reply.start, reply.end, out, h);
     out.setDefaults(ip.version === 4 ? IpProtocol.Icmp : IpProtocol.Icmpv6, reply.length);
-    if (ip.version === 4) out.trafficClass = TOS_INTERNETWORK_CONTROL;
+    if (ip.version === 4) {
+      out.trafficClass = TOS_INTERNETWORK_CONTROL;
+      // Nobody would tell us that it is too large.
+      out.dontFragment = false;
+    }
     const reason = this.#below.output(reply, out, now);
     if (reason !== DropReason.None) {
       this.#sink.drop(reply, reason, now);
@@ -124,14 +136,8 @@ export class IcmpErrors {
     return true;
   }
 
-  /**
-   * True if the rules allow an error in answer to `p`.
-   *
-   * @param isAboutHeaders true if the error is that headers of an IPv6 packet are wrong or missing: then it is answered even if
-   * it cannot be searched to its end, or is a later fragment of something other than ICMPv6 (RFC 8200 section 4.5, RFC 7112;
-   * default false)
-   */
-  mayAnswer(p: Packet, ip: IpHeader, isAboutHeaders = false): boolean {
+  /** True if the rules allow this error in answer to `p`. */
+  #mayAnswer(p: Packet, ip: IpHeader, type: number, code: number): boolean {
     if (ip.fragmentOffset !== 0) return false;
     const source = addressKind(ip.version, ip.src0, ip.src1, ip.src2, ip.src3);
     const ownSource = source === AddressKind.Loopback && this.#addresses.isLocal(ip.src0, ip.src1, ip.src2, ip.src3);
@@ -140,23 +146,14 @@ export class IcmpErrors {
     const destination = addressKind(ip.version, ip.dst0, ip.dst1, ip.dst2, ip.dst3);
     if (destination === AddressKind.Multicast || destination === AddressKind.Reserved) return false;
     if (this.#addresses.isBroadcast(ip.dst0, ip.dst1, ip.dst2, ip.dst3)) return false;
-    return ip.version === 4 ? mayAnswerIpv4(p, ip) : mayAnswerIpv6(p, ip, isAboutHeaders);
+    return ip.version === 4 ? mayAnswerIpv4(p, ip) : mayAnswerIpv6(p, ip, type, code);
   }
 
-  /** Addresses an answer to the packet of `ip`; false if it has no way or no source. */
+  /** Addresses an answer to the packet of `ip`; false if it has no source. */
   #address(out: IpHeader, ip: IpHeader): boolean {
-    const { src0, src1, src2, src3, dst0, dst1, dst2, dst3 } = ip;
-    out.version = ip.version;
-    out.dst0 = src0;
-    out.dst1 = src1;
-    out.dst2 = src2;
-    out.dst3 = src3;
-    if (this.#addresses.isLocal(dst0, dst1, dst2, dst3)) {
-      out.src0 = dst0;
-      out.src1 = dst1;
-      out.src2 = dst2;
-      out.src3 = dst3;
-    } else {
+    const { src0, src1, src2, src3 } = ip;
+    out.setReply(ip);
+    if (!this.#addresses.isLocal(out.src0, out.src1, out.src2, out.src3)) {
       const source = this.#addresses.sourceFor(src0, src1, src2, src3, this.#routes);
       if (source === null) return false;
       out.src0 = source.w0;
@@ -164,7 +161,7 @@ export class IcmpErrors {
       out.src2 = source.w2;
       out.src3 = source.w3;
     }
-    return this.#addresses.isLocal(src0, src1, src2, src3) || this.#routes.lookup(src0, src1, src2, src3) !== null;
+    return true;
   }
 
   /** Takes an error from the budget; errors from the host to itself are free. */
@@ -176,9 +173,8 @@ export class IcmpErrors {
     return tooBig || this.#limit.take(ip.src0, ip.src1, ip.src2, ip.src3, now);
   }
 
-  /** Copies the head of `p` behind the room for an ICMP header. */
-  #quote(reply: Packet, p: Packet, version: number): void {
-    const most = version === 4 ? ICMPV4_ERROR_BYTES_MAX : ICMPV6_ERROR_BYTES_MAX;
+  /** Copies the head of `p` behind the room for an ICMP header, for an error of at most `most` bytes. */
+  #quote(reply: Packet, p: Packet, most: number, version: number): void {
     const n = Math.min(p.length, most - ipHeaderBytes(version) - ICMP_HEADER_BYTES);
     const at = reply.start + ICMP_HEADER_BYTES;
     reply.bytes.set(p.bytes.subarray(p.start, p.start + n), at);
@@ -195,11 +191,15 @@ function mayAnswerIpv4(p: Packet, ip: IpHeader): boolean {
   return !isIcmpError(4, type) && (type === 0 || type === 8 || (type >= 13 && type <= 18));
 }
 
-function mayAnswerIpv6(p: Packet, ip: IpHeader, isAboutHeaders: boolean): boolean {
+function mayAnswerIpv6(p: Packet, ip: IpHeader, type: number, code: number): boolean {
+  const isAboutHeaders = type === Icmpv6Type.ParameterProblem &&
+    (code === CODE_INCOMPLETE_CHAIN || code === CODE_FIELD);
   if (!walkIpv6Extensions(p.view, p.l4, p.end, ip.protocol, chain)) return isAboutHeaders;
-  if (chain.isLaterFragment) return isAboutHeaders && chain.protocol !== IpProtocol.Icmpv6;
+  if (chain.isLaterFragment) {
+    return (isAboutHeaders || type === Icmpv6Type.PacketTooBig) && chain.protocol !== IpProtocol.Icmpv6;
+  }
   if (chain.protocol !== IpProtocol.Icmpv6) return true;
   if (chain.at >= p.end) return false;
-  const type = p.view.getUint8(chain.at);
-  return !isIcmpError(6, type) && type !== ICMPV6_REDIRECT;
+  const asked = p.view.getUint8(chain.at);
+  return !isIcmpError(6, asked) && asked !== ICMPV6_REDIRECT;
 }

@@ -31,7 +31,7 @@ import type { Instant } from "../base/time.ts";
 import { Icmpv4Type, Icmpv6Type } from "../wire/icmp.ts";
 import type { IpAddr, IpInterface } from "../wire/ip_addr.ts";
 import { emitIp, IpHeader, ipHeaderBytes, IpProtocol, parseIp } from "../wire/ip_header.ts";
-import { decrementIpv4Ttl, IPV4_HEADER_BYTES } from "../wire/ipv4.ts";
+import { decrementIpv4Ttl, IPV4_HEADER_BYTES, IPV4_MTU_MIN } from "../wire/ipv4.ts";
 import { checkIpv4Options, OPTIONS_GOOD, OPTIONS_SOURCE_ROUTE } from "../wire/ipv4_options.ts";
 import { decrementIpv6HopLimit } from "../wire/ipv6.ts";
 import { TCP_HEADER_BYTES } from "../wire/tcp.ts";
@@ -198,8 +198,8 @@ export class IpLayer {
    */
   setMtu(ifindex: number, mtu: number): void {
     if (ifindex === LOOPBACK_IFINDEX || this.mtuOf(ifindex) === 0) throw new RangeError(`no interface ${ifindex}`);
-    if (!Number.isInteger(mtu) || mtu < 68) {
-      throw new RangeError(`the MTU must be an integer of at least 68, got ${mtu}`);
+    if (!Number.isInteger(mtu) || mtu < IPV4_MTU_MIN) {
+      throw new RangeError(`the MTU must be an integer of at least ${IPV4_MTU_MIN}, got ${mtu}`);
     }
     this.#mtus[ifindex] = mtu;
   }
@@ -218,8 +218,10 @@ export class IpLayer {
         return this.#sink.drop(p, DropReason.ReversePath, now);
       }
     }
+    const isForUs = this.#addresses.isLocal(ip.dst0, ip.dst1, ip.dst2, ip.dst3);
+    if (!isForUs && !this.forward) return this.#sink.drop(p, DropReason.NotForwarding, now);
     if (ip.version === 4 && ip.headerLength > IPV4_HEADER_BYTES && !this.#optionsPass(p, ip, now)) return;
-    if (this.#addresses.isLocal(ip.dst0, ip.dst1, ip.dst2, ip.dst3)) this.#local.input(p, ip, now);
+    if (isForUs) this.#local.input(p, ip, now);
     else this.#forward(p, ip, now);
   }
 
@@ -252,6 +254,7 @@ export class IpLayer {
     let mtu = LOOPBACK_MTU;
     if (!this.#addresses.isLocal(ip.dst0, ip.dst1, ip.dst2, ip.dst3)) {
       if (
+        !isWireKind(addressKind(ip.version, ip.src0, ip.src1, ip.src2, ip.src3)) ||
         !isWireKind(addressKind(ip.version, ip.dst0, ip.dst1, ip.dst2, ip.dst3)) ||
         this.#addresses.isBroadcast(ip.dst0, ip.dst1, ip.dst2, ip.dst3)
       ) return DropReason.Martian;
@@ -300,8 +303,11 @@ export class IpLayer {
   }
 
   /** The largest IP packet in bytes that leaves for `destination`, or 0 if no route leads there. */
-  mtuTo(destination: IpAddr): number {
-    const { w0, w1, w2, w3 } = destination;
+  mtuTo({ w0, w1, w2, w3 }: IpAddr): number {
+    return this.#linkMtu(w0, w1, w2, w3);
+  }
+
+  #linkMtu(w0: number, w1: number, w2: number, w3: number): number {
     if (this.#addresses.isLocal(w0, w1, w2, w3)) return LOOPBACK_MTU;
     const route = this.routes.lookup(w0, w1, w2, w3);
     if (route === null || route.kind !== RouteKind.Unicast) return 0;
@@ -314,18 +320,26 @@ export class IpLayer {
    * the way behind it; 0 if no route leads there.
    */
   pathMtuTo(destination: IpAddr, now: Instant): number {
-    const mtu = this.mtuTo(destination);
-    return mtu === 0 ? 0 : this.#pathMtus.get(destination.w0, destination.w1, destination.w2, destination.w3, mtu, now);
+    return this.pathMtuToWords(destination.w0, destination.w1, destination.w2, destination.w3, now);
+  }
+
+  /** What {@linkcode IpLayer.pathMtuTo} says of the address of these words. */
+  pathMtuToWords(w0: number, w1: number, w2: number, w3: number, now: Instant): number {
+    const link = this.#linkMtu(w0, w1, w2, w3);
+    return link === 0 ? 0 : this.#pathMtus.get(w0, w1, w2, w3, link, now);
   }
 
   /**
-   * Learns that packets of more than `mtu` bytes do not get to the address of these words. The caller has checked that who
-   * says so saw a packet of ours.
+   * Learns that packets of more than `mtu` bytes do not get to the address of these words, since one of `bytes` did not. The
+   * caller has checked that who says so saw a packet of ours.
    *
+   * @param mtu what an error says, 0 if it does not say, or what a transport has found out itself (RFC 8899)
+   * @param bytes size of the packet: what it was smaller than is not believed
    * @returns true if it is believed, and news
    */
-  learnPathMtu(w0: number, w1: number, w2: number, w3: number, mtu: number, now: Instant): boolean {
-    return this.#pathMtus.learn(w0, w1, w2, w3, mtu, now);
+  learnPathMtu(w0: number, w1: number, w2: number, w3: number, mtu: number, bytes: number, now: Instant): boolean {
+    if (this.#addresses.isLocal(w0, w1, w2, w3)) return false;
+    return this.#pathMtus.learn(w0, w1, w2, w3, mtu, Math.min(bytes, this.#linkMtu(w0, w1, w2, w3)), now);
   }
 
   /** The MTU of an interface in bytes, or 0 if there is none of this index. */
@@ -355,7 +369,6 @@ export class IpLayer {
   }
 
   #forward(p: Packet, ip: IpHeader, now: Instant): void {
-    if (!this.forward) return this.#sink.drop(p, DropReason.NotForwarding, now);
     // RFC 3927 section 2.7, RFC 4291 section 2.5.6.
     if (
       addressKind(ip.version, ip.src0, ip.src1, ip.src2, ip.src3) === AddressKind.LinkLocal ||

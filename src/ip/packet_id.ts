@@ -8,8 +8,8 @@
  * @module
  */
 
-import { hashTuple } from "../base/hash.ts";
 import type { IpHeader } from "../wire/ip_header.ts";
+import { hashPair } from "./flow.ts";
 
 const COUNTERS = 1024;
 
@@ -25,19 +25,7 @@ export class PacketIds {
 
   /** The next identification for a packet with the addresses and protocol of `ip`: 32 bits, of which IPv4 has room for 16. */
   next(ip: IpHeader): number {
-    const hash = hashTuple(
-      this.#seed,
-      ip.src0,
-      ip.src1,
-      ip.src2,
-      ip.src3,
-      ip.dst0,
-      ip.dst1,
-      ip.dst2,
-      ip.dst3,
-      0,
-      ip.protocol,
-    );
+    const hash = hashPair(this.#seed, ip, 0, ip.protocol);
     const at = (hash >>> 7) & (COUNTERS - 1);
     const n = this.#counters[at]! + 1;
     this.#counters[at] = n;

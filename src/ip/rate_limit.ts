@@ -7,8 +7,8 @@
  * generic cell rate algorithm): a bucket of `burst` tokens that refills at one each `interval` has a token as long as
  * that instant is less than `burst` intervals ahead.
  *
- * Destinations are remembered in a table of fixed size, four places to a seeded hash; the one that refilled first makes
- * room. Whoever loses its place so starts with a full bucket, which the bucket for all bounds.
+ * Destinations are remembered in a memory of fixed size (address_cache.ts); the one that refilled first makes room. Whoever
+ * loses its place so starts with a full bucket, which the bucket for all bounds.
  *
  * An error takes 0, 1 or 2 tokens from the bucket for all, at random: whoever counts what is left of it learns nothing about
  * what others got (as Linux since 5.10, against "SAD DNS").
@@ -18,29 +18,24 @@
 
 import { hashFinish, hashMix } from "../base/hash.ts";
 import { type Duration, type Instant, MILLISECOND, SECOND } from "../base/time.ts";
+import { AddressCache } from "./address_cache.ts";
 
 const GLOBAL_INTERVAL: Duration = MILLISECOND;
 const GLOBAL_BURST = 50;
 const DESTINATION_INTERVAL: Duration = SECOND;
 const DESTINATION_BURST = 6;
-const WAYS = 4;
 
 /** The budget for ICMP errors. */
 export class IcmpRateLimit {
-  readonly #seed: number;
-  readonly #sets: number;
-  readonly #words: Int32Array;
-  readonly #fullAt: Float64Array;
+  /** The time of a place is when its bucket is full. */
+  readonly #destinations: AddressCache;
   #globalAt: Instant = 0;
   #random: number;
 
   /** Makes a limiter that remembers `destinations` (rounded up to a power of two, default 1,024). */
   constructor(seed: number, destinations = 1024) {
-    this.#seed = seed;
     this.#random = hashFinish(seed ^ 0x5bd1e995);
-    this.#sets = 1 << Math.max(0, Math.ceil(Math.log2(destinations / WAYS)));
-    this.#words = new Int32Array(this.#sets * WAYS * 4);
-    this.#fullAt = new Float64Array(this.#sets * WAYS);
+    this.#destinations = new AddressCache(seed, destinations);
   }
 
   /**
@@ -58,30 +53,11 @@ export class IcmpRateLimit {
   }
 
   #takeDestination(w0: number, w1: number, w2: number, w3: number, now: Instant): boolean {
-    const words = this.#words;
-    const hash = hashFinish(hashMix(hashMix(hashMix(hashMix(this.#seed, w3), w2), w1), w0));
-    const first = (hash & (this.#sets - 1)) * WAYS;
-    let place = first;
-    let found = false;
-    for (let i = first; i < first + WAYS; i++) {
-      const at = i * 4;
-      if (words[at + 3] === w3 && words[at + 2] === w2 && words[at + 1] === w1 && words[at] === w0) {
-        place = i;
-        found = true;
-        break;
-      }
-      if (this.#fullAt[i]! < this.#fullAt[place]!) place = i;
-    }
-    if (!found) {
-      words[place * 4] = w0;
-      words[place * 4 + 1] = w1;
-      words[place * 4 + 2] = w2;
-      words[place * 4 + 3] = w3;
-      this.#fullAt[place] = 0;
-    }
-    const fullAt = this.#fullAt[place]!;
+    const { times } = this.#destinations;
+    const place = this.#destinations.take(w0, w1, w2, w3);
+    const fullAt = times[place]!;
     if (fullAt - now > (DESTINATION_BURST - 1) * DESTINATION_INTERVAL) return false;
-    this.#fullAt[place] = Math.max(fullAt, now) + DESTINATION_INTERVAL;
+    times[place] = Math.max(fullAt, now) + DESTINATION_INTERVAL;
     return true;
   }
 }

@@ -20,7 +20,6 @@
 
 import { DeadlineHeap } from "../base/deadline_heap.ts";
 import { DropReason, type DropSink } from "../base/drop.ts";
-import { hashTuple } from "../base/hash.ts";
 import { HashTable } from "../base/hash_table.ts";
 import type { Packet, PacketPool } from "../base/packet.ts";
 import { copyBytes } from "../base/ring_buffer.ts";
@@ -29,6 +28,7 @@ import { checksumFinish, checksumSum } from "../wire/checksum.ts";
 import { Ecn, type IpHeader } from "../wire/ip_header.ts";
 import { setIpv4Ecn } from "../wire/ipv4.ts";
 import { IPV6_HEADER_BYTES, setIpv6Ecn } from "../wire/ipv6.ts";
+import { hashPair } from "./flow.ts";
 
 /** How long fragments of IPv4 wait for the others. */
 export const IPV4_REASSEMBLY_TIME: Duration = 30 * SECOND;
@@ -46,6 +46,7 @@ export const FRAGMENT_RANGES_MAX = 32;
 const DATA_AT = 384;
 /** The most bytes of headers. */
 const HEADERS_MAX = 256;
+/** The largest length that an IP header can state. */
 const DATAGRAM_BYTES_MAX = 65_535;
 
 /** Told of datagrams that were not completed in time. */
@@ -167,7 +168,8 @@ export class Reassembly {
     const end = offset + bytes;
     const headersBytes = facts.headersEnd - p.start;
     if (
-      bytes <= 0 || (more && (bytes & 7) !== 0) || headersBytes > HEADERS_MAX || end + headersBytes > DATAGRAM_BYTES_MAX
+      bytes <= 0 || (more && (bytes & 7) !== 0) || headersBytes > HEADERS_MAX ||
+      statedBytes(ip.version, headersBytes, end) > DATAGRAM_BYTES_MAX
     ) {
       this.#sink.drop(p, DropReason.Fragment, now);
       return null;
@@ -273,6 +275,13 @@ export class Reassembly {
     const p = d.data!;
     const first = d.first!;
     const { headersBytes, total } = d;
+    const stated = statedBytes(d.version, headersBytes, total);
+    // The first fragment may have longer headers than those had by whose end it was checked.
+    if (stated > DATAGRAM_BYTES_MAX) {
+      this.#dropHeld(d, DropReason.Fragment, now);
+      this.#forget(d);
+      return null;
+    }
     const hasCe = (d.ecnSeen & (1 << Ecn.Ce)) !== 0;
     if (hasCe && (d.ecnSeen & (1 << Ecn.NotEct)) !== 0) {
       this.#dropHeld(d, DropReason.CeNotEct, now);
@@ -284,13 +293,13 @@ export class Reassembly {
     copyBytes(first.bytes, first.start, p.bytes, p.start, headersBytes);
     const { view, start } = p;
     if (d.version === 4) {
-      view.setUint16(start + 2, headersBytes + total);
+      view.setUint16(start + 2, stated);
       view.setUint16(start + 6, 0);
       view.setUint16(start + 10, 0);
       view.setUint16(start + 10, checksumFinish(checksumSum(view, start, DATA_AT)));
       if (hasCe) setIpv4Ecn(view, start, Ecn.Ce);
     } else {
-      view.setUint16(start + 4, headersBytes - IPV6_HEADER_BYTES + total);
+      view.setUint16(start + 4, stated);
       view.setUint8(start + d.nextHeaderOffset, d.nextHeader);
       if (hasCe) setIpv6Ecn(view, start, Ecn.Ce);
     }
@@ -387,18 +396,11 @@ export class Reassembly {
   }
 
   #hash(ip: IpHeader, facts: FragmentFacts): number {
-    return hashTuple(
-      this.#seed,
-      ip.src0,
-      ip.src1,
-      ip.src2,
-      ip.src3,
-      ip.dst0,
-      ip.dst1,
-      ip.dst2,
-      ip.dst3,
-      facts.id,
-      facts.protocol,
-    );
+    return hashPair(this.#seed, ip, facts.id, facts.protocol);
   }
+}
+
+/** What the IP header of a datagram says of its length: all of it in IPv4, what is behind the fixed header in IPv6. */
+function statedBytes(version: number, headersBytes: number, dataBytes: number): number {
+  return headersBytes + dataBytes - (version === 4 ? 0 : IPV6_HEADER_BYTES);
 }

@@ -142,7 +142,7 @@ export {
 export { AckFacts } from "../tcp/ack_facts.ts";
 export { BusyTime, Limit } from "../tcp/busy_time.ts";
 export { type KeepaliveOptions, Keepalives, type PeerState } from "../tunnel/keepalive.ts";
-export { type MtuProbing, PathMtu, PathMtuCache } from "../tcp/pmtud.ts";
+export { type MtuProbing, PathMtu } from "../tcp/pmtud.ts";
 export { Prr } from "../tcp/prr.ts";
 export { Rack } from "../tcp/rack.ts";
 export { ReceiveTuning } from "../tcp/autotune.ts";

@@ -64,6 +64,8 @@ export interface LookupParts {
   now(): Instant;
   /** Resolves at or after an instant; rejects when nothing is to be done any more. */
   sleepUntil(at: Instant): Promise<void>;
+  /** True once nothing is to be done any more. */
+  isOver(): boolean;
   /** A number from 0 to below 1. */
   random(): number;
   /** Where a peer is. */
@@ -192,6 +194,7 @@ export class EndpointLookups {
     }
     this.#asking--;
     name.isAsking = false;
+    if (this.#parts.isOver()) return;
     if (name.problem === "") this.#take(name, answer);
     const now = this.#parts.now();
     if (name.problem !== "" || name.peers.some(({ ifindex }) => this.#parts.isDead(ifindex))) {

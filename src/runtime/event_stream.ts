@@ -13,6 +13,7 @@ const LIMIT = 1024;
 class Reader<T> {
   readonly queue: T[] = [];
   wake: (() => void) | null = null;
+  isGone = false;
 
   push(event: T): void {
     if (this.queue.length === LIMIT) this.queue.shift();
@@ -45,7 +46,16 @@ export class EventStream<T> {
   read(signal?: AbortSignal): AsyncGenerator<T, void> {
     const reader = new Reader<T>();
     this.#readers.add(reader);
-    return this.#iterate(reader, signal);
+    const events = this.#iterate(reader, signal);
+    // A generator that waits, or has not begun, is not told of its end.
+    const end = events.return.bind(events);
+    events.return = (value) => {
+      this.#readers.delete(reader);
+      reader.isGone = true;
+      reader.wake?.();
+      return end(value);
+    };
+    return events;
   }
 
   async *#iterate(reader: Reader<T>, signal: AbortSignal | undefined): AsyncGenerator<T, void> {
@@ -54,6 +64,7 @@ export class EventStream<T> {
     try {
       for (;;) {
         signal?.throwIfAborted();
+        if (reader.isGone) return;
         if (reader.queue.length > 0) yield reader.queue.shift()!;
         else if (this.#isOver) return;
         else await new Promise<void>((resolve) => reader.wake = resolve);

@@ -393,9 +393,15 @@ export class Host implements AsyncDisposable {
   /**
    * Closes all sockets and the host. What was written is still sent, and waited for while it makes progress, as is the
    * end of each peer's own side. Connections that are left then are reset.
+   *
+   * @throws {RangeError} if the patience is not a time of at least 0
    */
   close(options: CloseOptions = {}): Promise<void> {
-    return this.#closing ??= this.#close(options.patience ?? PATIENCE);
+    const { patience = PATIENCE } = options;
+    if (!(typeof patience === "number" && patience >= 0)) {
+      throw new RangeError(`the patience must be a time of at least 0 ns, got ${patience}`);
+    }
+    return this.#closing ??= this.#close(patience);
   }
 
   /**
@@ -413,7 +419,9 @@ export class Host implements AsyncDisposable {
       } catch { /* the fault that is being reported may have broken this, too */ }
     }
     this.#closing ??= Promise.resolve();
-    this.#engine.driver.stop(reason).catch(() => {}).then(() => this.#closed.resolve(reason));
+    this.#engine.driver.stop(reason).catch(() => {}).then(() => this.#end()).catch(() => {}).then(() =>
+      this.#closed.resolve(reason)
+    );
   }
 
   /** Closes the host as {@linkcode Host.close} does. */
@@ -433,7 +441,13 @@ export class Host implements AsyncDisposable {
     this.unref();
     engine.letGo();
     await engine.driver.stop(reason);
+    this.#end();
     this.#closed.resolve(this.#failedBy);
+  }
+
+  /** Drops what is still queued, as behind an impairment of seconds. */
+  #end(): void {
+    this.#engine.stack.close(this.#engine.now());
   }
 
   #inspectTun(): TunInspection | null {

@@ -31,15 +31,17 @@ function withFiles(option: unknown): unknown {
   return parseNetem(option, { readFile });
 }
 
-function withFilesBothWays(impair: unknown): unknown {
+/** The same of each direction, which `begin` is told before it is read. */
+function withFilesBothWays(impair: unknown, begin: (way: "in" | "out") => void): unknown {
   if (typeof impair === "string") return { out: withFiles(impair) };
   if (typeof impair !== "object" || impair === null || Array.isArray(impair)) return impair;
-  const ways = impair as Record<string, unknown>;
-  return {
-    ...ways,
-    ...("in" in ways ? { in: withFiles(ways["in"]) } : {}),
-    ...("out" in ways ? { out: withFiles(ways["out"]) } : {}),
-  };
+  const ways = { ...impair } as Record<string, unknown>;
+  for (const way of ["in", "out"] as const) {
+    if (!(way in ways)) continue;
+    begin(way);
+    ways[way] = withFiles(ways[way]);
+  }
+  return ways;
 }
 
 /** The options of a host with each impairment replaced by what `map` makes of it and of its path. */
@@ -64,10 +66,11 @@ function mapImpairments<T>(options: T, map: (impair: unknown, path: (string | nu
  */
 export function readImpairFiles<T>(options: T, fault: (path: (string | number)[], why: string) => void): T {
   return mapImpairments(options, (impair, path) => {
+    let at = path;
     try {
-      return withFilesBothWays(impair);
+      return withFilesBothWays(impair, (way) => at = [...path, way]);
     } catch (error) {
-      fault(path, error instanceof Error ? error.message : String(error));
+      fault(at, error instanceof Error ? error.message : String(error));
       return impair;
     }
   });

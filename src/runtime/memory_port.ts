@@ -8,21 +8,10 @@
  * @module
  */
 
-import { DropReason } from "../base/drop.ts";
 import type { Packet } from "../base/packet.ts";
-import type { Instant } from "../base/time.ts";
 import type { IpAddr } from "../wire/ip_addr.ts";
-import {
-  type DatagramSink,
-  dropPacket,
-  newPortStats,
-  packetOf,
-  type PortContext,
-  ReceiveQueue,
-  SendQueue,
-  type UdpPort,
-  type UdpPortStats,
-} from "./udp_port.ts";
+import { QueuedPort } from "./queued_port.ts";
+import type { PortContext } from "./udp_port.ts";
 
 /** What memory ports are attached to. */
 export class MemoryNetwork {
@@ -57,47 +46,19 @@ export class MemoryNetwork {
 }
 
 /** A UDP port in memory. */
-export class MemoryPort implements UdpPort {
+export class MemoryPort extends QueuedPort {
   readonly kind = "memory";
-  readonly address: IpAddr;
-  readonly port: number;
-  onReadable: () => void = () => {};
-  onWritable: () => void = () => {};
   /** Hold what is sent until {@linkcode MemoryPort.releaseHeld}. */
   hold = false;
   readonly #network: MemoryNetwork;
-  readonly #context: PortContext;
-  readonly #queue: ReceiveQueue;
-  readonly #stats = newPortStats();
-  readonly #sends: SendQueue;
+  readonly #hostname: string;
   #held: { p: Packet; to: IpAddr; port: number } | null = null;
-  #closed = false;
 
   /** Made by {@linkcode MemoryNetwork.open}. */
   constructor(network: MemoryNetwork, address: IpAddr, port: number, context: PortContext) {
+    super(address, port, context);
     this.#network = network;
-    this.#context = context;
-    this.#queue = new ReceiveQueue(context);
-    this.#sends = new SendQueue(context, this.#stats, (p, to, port) => {
-      if (this.hold) this.#held = { p, to, port };
-      else this.#deliver(p, to, port);
-    });
-    this.#sends.onRoom = () => this.onWritable();
-    this.address = address;
-    this.port = port;
-  }
-
-  get waiting(): number {
-    return this.#queue.size;
-  }
-
-  room(): number {
-    return this.#closed ? 0 : this.#sends.room;
-  }
-
-  send(p: Packet, to: IpAddr, port: number): void {
-    if (this.#closed) dropPacket(this.#context, p, DropReason.PortSend);
-    else this.#sends.push(p, to, port);
+    this.#hostname = address.toString();
   }
 
   /** Lets everything go that is held, and holds no more. */
@@ -108,40 +69,24 @@ export class MemoryPort implements UdpPort {
     if (held !== null) this.#deliver(held.p, held.to, held.port);
   }
 
-  /** Does nothing: each packet goes by itself. */
-  flush(): void {}
-
-  receive(limit: number, sink: DatagramSink, now: Instant): number {
-    return this.#queue.drain(limit, sink, now);
+  override close(): Promise<void> {
+    this.releaseHeld();
+    return super.close();
   }
 
-  stats(): UdpPortStats {
-    return { ...this.#stats };
+  protected transmit(p: Packet, to: IpAddr, port: number): void {
+    if (this.hold) this.#held = { p, to, port };
+    else this.#deliver(p, to, port);
   }
 
-  close(): Promise<void> {
-    if (!this.#closed) {
-      this.#closed = true;
-      this.#network.remove(this);
-      this.releaseHeld();
-      this.#queue.clear();
-    }
+  protected closeSocket(): Promise<void> {
+    this.#network.remove(this);
     return Promise.resolve();
   }
 
   #deliver(p: Packet, to: IpAddr, port: number): void {
-    const target = this.#network.find(to, port);
-    if (target !== null) target.#receive(p, this);
-    this.#sends.settled();
-  }
-
-  #receive(p: Packet, from: MemoryPort): void {
-    const copy = packetOf(p.toBytes(), this.#context);
-    if (copy === null) return;
-    this.#stats.datagramsIn++;
-    this.#stats.bytesIn += copy.length;
-    this.#queue.push(copy, from.address, from.port);
-    if (this.#queue.size === 1) this.onReadable();
+    this.#network.find(to, port)?.received(p.toBytes(), this.#hostname, this.port);
+    this.settled();
   }
 }
 

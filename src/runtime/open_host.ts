@@ -171,12 +171,13 @@ async function start(prepared: PreparedHost, underlay: Underlay, resolve: Resolv
   const ports: UdpPort[] = [];
   const device = opened === null ? null : new TunDevice(opened, context, stack, stack.device!);
   let routes: ClosableRoutes | null = null;
+  let driver: Driver | null = null;
   try {
     for (const { address, port } of endpointsOf(config)) ports.push(await underlay.open(address, port, context));
     routes = underlay.openRoutes(ports, device);
     refuseLoops(stack, routes);
     const sleeper = underlay.makeSleeper(ports, device);
-    const driver = new Driver({ stack, clock, ports, device, sleeper, onFault: fault });
+    driver = new Driver({ stack, clock, ports, device, sleeper, onFault: fault });
     const interval = config.lookupInterval;
     const keeper = new PeerKeeper({ stack, driver, ports, names, answers, resolve, interval, routes, fault });
     host = new Host({ stack, driver, ports, device, underlay, keeper });
@@ -188,8 +189,11 @@ async function start(prepared: PreparedHost, underlay: Underlay, resolve: Resolv
     }
     return host;
   } catch (error) {
+    if (host === null) {
+      await driver?.stop(error instanceof Error ? error : new Error(String(error)));
+      routes?.close();
+    }
     device?.close();
-    if (host === null) routes?.close();
     await Promise.all(ports.map((port) => port.close()));
     throw error;
   }

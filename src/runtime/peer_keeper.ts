@@ -6,7 +6,7 @@
  */
 
 import { type Instant, NEVER } from "../base/time.ts";
-import { formatEndpoint } from "../stack/options.ts";
+import { formatEndpoint, isSamePlace } from "../stack/options.ts";
 import type { PeerEvent } from "../stack/peer_events.ts";
 import type { Stack } from "../stack/stack.ts";
 import type { IpAddr } from "../wire/ip_addr.ts";
@@ -61,6 +61,7 @@ export class PeerKeeper {
       interval: parts.interval,
       now: () => driver.now(),
       sleepUntil: (at) => driver.sleepUntil(at),
+      isOver: () => driver.isStopped,
       random: Math.random,
       addressOf: (ifindex) => stack.tunnel!.peers.byIfindex(ifindex)!.address,
       isDead: (ifindex) => stack.keepalives?.isDead(ifindex) ?? false,
@@ -102,6 +103,7 @@ export class PeerKeeper {
     if (!ports.some(({ address: own }) => own.version === address.version)) {
       return `this host has no endpoint of IPv${address.version}`;
     }
+    if (ports.some((own) => isSamePlace(own, { address, port }))) return "this host itself is there";
     const endpoint = formatEndpoint(address, port);
     if (!isNetGranted(endpoint)) return `it needs --allow-net=${endpoint}`;
     const why = loopTo(stack, address, routes) || stack.movePeer(ifindex, address, port, "dns", driver.now());

@@ -26,7 +26,7 @@ import {
 
 /** A UDP port between two queues. */
 export abstract class QueuedPort implements UdpPort {
-  abstract readonly kind: "dgram" | "deno";
+  abstract readonly kind: "dgram" | "deno" | "memory";
   readonly address: IpAddr;
   readonly port: number;
   onReadable: () => void = () => {};

@@ -3,7 +3,7 @@
  *
  * It is checked once and whole: one error names every field that is wrong, with what was found and what was expected.
  * Beyond the form of each field these have to hold: names, addresses, endpoints, allowed prefixes and routes occur once;
- * own addresses are neither those of a network nor behind a peer; routes lead to peers that there are; an interface that carries IPv6 has an MTU of at least 1,280; and no endpoint of a peer lies in a
+ * own addresses are neither those of a network nor behind a peer; no peer is where the host itself listens; routes lead to peers that there are; an interface that carries IPv6 has an MTU of at least 1,280; and no endpoint of a peer lies in a
  * prefix that is itself routed into the tunnel, which almost always means that inner and outer addresses were mixed up
  * (a default route is let through: the underlay is not reached by these routes).
  *
@@ -19,6 +19,7 @@ import { DEFAULT_TCP_OPTIONS, type TcpOptions } from "../tcp/options.ts";
 import { DEFAULT_UDP_OPTIONS, type UdpOptions } from "../udp/udp.ts";
 import { type IpAddr, type IpInterface, IpPrefix } from "../wire/ip_addr.ts";
 import { ipHeaderBytes } from "../wire/ip_header.ts";
+import { IPV6_MTU_MIN } from "../wire/ipv6.ts";
 import { PrefixMap } from "../wire/prefix_map.ts";
 import { UDP_HEADER_BYTES } from "../wire/udp.ts";
 import { ConfigFaults, nearest, type PathStep } from "./config_faults.ts";
@@ -41,6 +42,7 @@ import {
   formatEndpoint,
   type HostConfig,
   type ImpairConfig,
+  isSamePlace,
   type LinuxPortConfig,
   type PeerConfig,
   type QdiscConfig,
@@ -51,9 +53,6 @@ import {
 
 /** MTU of the underlay, from which the MTU of the tunnel follows if none is given. */
 const UNDERLAY_MTU = 1500;
-
-/** The least MTU of a link that carries IPv6 (RFC 8200 section 5). */
-const IPV6_MTU_MIN = 1280;
 
 /** How often names of peers are looked up again, if not said otherwise. */
 const LOOKUP_INTERVAL: Duration = 300 * SECOND;
@@ -484,6 +483,9 @@ function checkEndpoints(config: HostConfig, faults: ConfigFaults): void {
     }
     if (families.size > 0 && !families.has(a.version)) {
       faults.add(path, `an endpoint of a family that is listened on: "listen" has none of IPv${a.version}`);
+    }
+    if (config.listen.some((own) => isSamePlace(own, endpoint))) {
+      faults.add(path, "the endpoint of another host: this one listens there");
     }
     const key = kind === "raw" ? `${a.key} ${port}` : `${a.key} ${vni}`;
     const other = seen.get(key);

@@ -27,7 +27,7 @@ export class ConfigError extends TypeError {
   constructor(faults: readonly ConfigFault[]) {
     const n = faults.length;
     const head = n === 1 ? "the host configuration has a fault" : `the host configuration has ${n} faults`;
-    super(`${head}:\n  ${faults.map(({ path, text }) => `${formatPath(path)}: ${text}`).join("\n  ")}`);
+    super(`${head}:\n  ${faults.map(({ path, text }) => escape(`${formatPath(path)}: ${text}`)).join("\n  ")}`);
     this.faults = faults;
   }
 }
@@ -84,6 +84,11 @@ function locate(input: unknown, path: readonly PathStep[]): { path: readonly Pat
     value = (value as Record<PropertyKey, unknown>)[step];
   }
   return { path: real, value };
+}
+
+/** Text of one line: characters that end a line, or mean something to a terminal, are written as JSON has them. */
+function escape(text: string): string {
+  return text.replace(/[\p{Cc}\u2028\u2029]/gu, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
 /** A path as text: `peers[0].endpoint`. */

@@ -167,10 +167,10 @@ const netem = z.union([z.string(), z.record(z.string(), z.unknown())], { error: 
 
 function netemOfFields(fields: Record<string, unknown>): NetemConfig {
   for (const [field, value] of Object.entries(fields)) {
-    const standard = (NETEM_DEFAULTS as unknown as Record<string, unknown>)[field];
-    if (standard === undefined) throw new TypeError(`there is no "${field}" in netem`);
-    const isPlain = typeof standard === "number" || typeof standard === "boolean";
-    if (isPlain && typeof value !== typeof standard) throw new TypeError(`${field} must be a ${typeof standard}`);
+    if (value === undefined || !Object.hasOwn(NETEM_DEFAULTS, field)) continue;
+    const standard = typeof NETEM_DEFAULTS[field as keyof NetemConfig];
+    const isPlain = standard === "number" || standard === "boolean";
+    if (isPlain && typeof value !== standard) throw new TypeError(`${field} must be a ${standard}`);
   }
   return netemConfig(fields as Partial<NetemConfig>);
 }

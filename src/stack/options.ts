@@ -6,6 +6,7 @@
 
 import type { Duration } from "../base/time.ts";
 import type { NetemConfig } from "../impair/config.ts";
+import { AddressKind, addressKind } from "../ip/address_kind.ts";
 import type { ReversePathMode } from "../ip/reverse_path.ts";
 import type { FqOptions } from "../qdisc/fq.ts";
 import type { PfifoOptions } from "../qdisc/pfifo.ts";
@@ -182,6 +183,16 @@ export interface HostConfig extends StackOptions {
   readonly port: PortConfig;
   /** How to wait; `null` for what suits the port. */
   readonly sleeper: SleeperConfig | null;
+}
+
+/** True if what is sent to `endpoint` comes to a socket that is bound to `own`, as far as the two tell by themselves. */
+export function isSamePlace(own: Endpoint, endpoint: Endpoint): boolean {
+  if (own.port === 0 || own.port !== endpoint.port) return false;
+  const { address } = endpoint;
+  if (own.address.equals(address)) return true;
+  const { version, w0, w1, w2, w3 } = address;
+  return own.address.isUnspecified && own.address.version === version &&
+    addressKind(version, w0, w1, w2, w3) === AddressKind.Loopback;
 }
 
 /** An address and a port as text: `10.7.0.2:80`, `[fd07::2]:80`. */

@@ -38,6 +38,7 @@ import { Icmp } from "../icmp/icmp.ts";
 import type { IcmpError } from "../icmp/network.ts";
 import { type NetemConfig, netemConfig } from "../impair/config.ts";
 import { NetemStage } from "../impair/netem_stage.ts";
+import { AddressKind, addressKind, isWireKind } from "../ip/address_kind.ts";
 import { IpLayer } from "../ip/ip_layer.ts";
 import { LOOPBACK_IFINDEX } from "../ip/network.ts";
 import { RouteKind } from "../ip/route_table.ts";
@@ -55,6 +56,7 @@ import { Udp } from "../udp/udp.ts";
 import { Icmpv4Type, Icmpv6Type } from "../wire/icmp.ts";
 import type { IpAddr } from "../wire/ip_addr.ts";
 import { type IpHeader, ipHeaderBytes, IpProtocol } from "../wire/ip_header.ts";
+import { IPV4_MTU_MIN } from "../wire/ipv4.ts";
 import { UDP_HEADER_BYTES } from "../wire/udp.ts";
 import { DeviceInterface } from "./device_interface.ts";
 import { inspectStack, type StackSnapshot } from "./inspect.ts";
@@ -76,9 +78,6 @@ import { StackNetwork } from "./stack_network.ts";
  * acknowledgments must not all be queued before one may leave.
  */
 const INGRESS_BUDGET = 64;
-
-/** The least MTU of an interface, whatever the underlay says: what IPv4 can go by (RFC 791). */
-const MTU_LEAST = 68;
 
 /** Looped packets that one `timeout` takes. */
 const LOOPBACK_BUDGET = 64;
@@ -252,10 +251,12 @@ export class Stack {
    */
   pull(now: Instant): Packet | null {
     const { keepalives } = this;
+    if (keepalives === null) return this.#pullQueued(now);
+    // Before what is queued, which need not ever come to an end; a keepalive is due once an interval at most.
+    const keepalive = this.#pullKeepalive(keepalives, now);
+    if (keepalive !== null) return keepalive;
     const p = this.#pullQueued(now);
-    if (keepalives === null) return p;
-    if (p === null) return this.#pullKeepalive(keepalives, now);
-    keepalives.onSent(p.ifindex, now);
+    if (p !== null) keepalives.onSent(p.ifindex, now);
     return p;
   }
 
@@ -341,7 +342,7 @@ export class Stack {
     const headers = ipHeaderBytes(peer.address.version) + UDP_HEADER_BYTES +
       this.tunnel!.encapsulation.headerBytes(peer.networkId);
     const most = this.options.peers[ifindex - 1]!.mtu;
-    const mtu = Math.max(MTU_LEAST, Math.min(most, underlayMtu - headers));
+    const mtu = Math.max(IPV4_MTU_MIN, Math.min(most, underlayMtu - headers));
     const before = this.ip.mtuOf(ifindex);
     if (mtu === before) return mtu;
     this.ip.setMtu(ifindex, mtu);
@@ -414,8 +415,6 @@ export class Stack {
       if (!this.egress.has(ifindex)) return p;
       const reason = this.egress.push(p, now);
       if (reason !== DropReason.None) this.#outSink.drop(p, reason, now);
-      const impaired = this.#pullQueued(now);
-      if (impaired !== null) return impaired;
     }
     return null;
   }
@@ -429,12 +428,16 @@ export class Stack {
   }
 
   /**
-   * Why a peer may not be at this address of the underlay: because a route leads there through the tunnel, be it one that is
-   * down just now, or the kernel does so by its device. A default route of ours is let pass, since the underlay is not reached by
-   * these routes; nor are addresses behind the kernel inside the tunnel.
+   * Why a peer may not be at this address of the underlay: because no host can be, or a route leads there through the tunnel,
+   * be it one that is down just now, or the kernel does so by its device. A default route of ours is let pass, since the underlay
+   * is not reached by these routes; nor are addresses behind the kernel inside the tunnel.
    */
   #refuseEndpoint(peer: Peer, address: IpAddr): string {
     const { w0, w1, w2, w3 } = address;
+    const kind = addressKind(address.version, w0, w1, w2, w3);
+    if (!isWireKind(kind) && kind !== AddressKind.Loopback) {
+      return `${address} is no address of a host: it is ${AddressKind[kind]!.toLowerCase()}`;
+    }
     if (this.ip.isLocal(w0, w1, w2, w3)) return `${address} is this host's own, inside the tunnel`;
     const route = this.ip.routes.lookup(w0, w1, w2, w3);
     const routed = this.options.tun?.routes.find((prefix) => prefix.contains(address)) ??

@@ -101,9 +101,9 @@ export class StackNetwork implements TcpNetwork, UdpNetwork, IcmpNetwork {
     return this.#parts.ip.pathMtuTo(destination, now);
   }
 
-  /** Learns that packets of more than `mtu` bytes do not get to the address of these words. */
-  learnPathMtu(w0: number, w1: number, w2: number, w3: number, mtu: number, now: Instant): void {
-    this.#parts.ip.learnPathMtu(w0, w1, w2, w3, mtu, now);
+  /** Learns that packets of more than `mtu` bytes do not get to the address of these words, since one of `bytes` did not. */
+  learnPathMtu(w0: number, w1: number, w2: number, w3: number, mtu: number, bytes: number, now: Instant): void {
+    this.#parts.ip.learnPathMtu(w0, w1, w2, w3, mtu, bytes, now);
   }
 
   /** An empty packet with room for the largest datagram, or `null` when the bound of these is reached. */

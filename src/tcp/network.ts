@@ -35,6 +35,10 @@ export interface TcpNetwork extends DropSink {
   isLocal(address: IpAddr): boolean;
   /** MTU of the link towards `destination` in bytes; 0 without a route. */
   mtuTo(destination: IpAddr): number;
+  /** The largest IP packet that is known to get to `destination`, in bytes; 0 without a route. */
+  pathMtuTo(destination: IpAddr, now: Instant): number;
+  /** Learns that packets of more than `mtu` bytes do not get to the address of these words, since one of `bytes` did not. */
+  learnPathMtu(w0: number, w1: number, w2: number, w3: number, mtu: number, bytes: number, now: Instant): void;
   /** Bytes of a flow that the queueing discipline holds. */
   flowBacklog(flow: number): number;
   /** Tells the queueing discipline the rate at which it is to space a flow whose packets are not stamped. */

@@ -2,8 +2,12 @@
  * Path MTU discovery: by ICMP (RFC 1191, RFC 8201), and by probing where ICMP is silent (RFC 4821, RFC 8899).
  *
  * All our packets carry DF. "Fragmentation needed" or "packet too big" about a segment in flight lowers the path MTU; what
- * was too large is cut and sent again at once, and the congestion window stays as it was, for nothing was congested. Other
- * connections to the same address begin with what was learnt. After ten minutes the MTU of the link is tried again.
+ * was too large is cut and sent again at once, and the congestion window stays as it was, for nothing was congested. After
+ * ten minutes the MTU of the link is tried again.
+ *
+ * What is learnt, by an error or by a search, goes to IP's memory of paths too, where the next connection to the same address
+ * begins, and whatever else sends there. A connection itself believes less than that memory does over IPv4, down to what
+ * every link carries: its errors have quoted a sequence number in flight, and with DF there is no other way.
  *
  * Where large segments time out again and again and nobody says why (a black hole), the segment size falls to a base that
  * nearly every path carries, and then by halves. From there a search goes up: one larger segment of real data at a time, whose
@@ -17,8 +21,9 @@
  */
 
 import { type Duration, type Instant, NEVER, SECOND } from "../base/time.ts";
-import type { IpAddr } from "../wire/ip_addr.ts";
 import { ipHeaderBytes } from "../wire/ip_header.ts";
+import { IPV4_MTU_MIN } from "../wire/ipv4.ts";
+import { IPV6_MTU_MIN } from "../wire/ipv6.ts";
 import { seqDiff, seqGe } from "../wire/seq.ts";
 import { TCP_HEADER_BYTES } from "../wire/tcp.ts";
 import { LOST, RETRANSMITTED, SACKED } from "./retransmit_queue.ts";
@@ -35,15 +40,11 @@ export const MTU_PROBING: readonly MtuProbing[] = ["off", "black-hole", "always"
 /** Bytes that the timestamps option takes in each segment. */
 const TIMESTAMPS_BYTES = 12;
 
-/** The least that a path must carry: RFC 791 section 3.2, RFC 8200 section 5. */
-const MIN_MTU_V4 = 68;
-const MIN_MTU_V6 = 1280;
-
 /** The least data in a segment, however small the path says it is. */
 const LEAST_MSS = 1;
 
-/** How long a smaller MTU is believed (RFC 1191 section 6.3, RFC 8201 section 4: ten minutes). */
-const EXPIRY: Duration = 600 * SECOND;
+/** After so long a larger MTU is tried (RFC 1191 section 6.3, RFC 8201 section 4; RFC 8899: PMTU_RAISE_TIMER). */
+const RAISE_TIME: Duration = 600 * SECOND;
 
 /** What a router that does not say its MTU may have meant (RFC 1191 section 7.1). */
 const PLATEAUS: readonly number[] = [32000, 17914, 8166, 4352, 2002, 1492, 1006, 508, 296, 68];
@@ -63,9 +64,6 @@ const FLOOR_MSS = 48;
 
 /** The search ends when what is left is less than this. */
 const SEARCH_STEP = 8;
-
-/** Path MTUs remembered by a host. */
-const CACHE_LIMIT = 1024;
 
 /** What is known of the path of one connection. */
 export class PathMtu {
@@ -95,35 +93,6 @@ export class PathMtu {
   nextProbeAt: Instant = 0;
 }
 
-/** The path MTUs that a host has learnt, by address; the oldest goes when there are too many. */
-export class PathMtuCache {
-  readonly #entries: Map<string, { mtu: number; until: Instant }> = new Map();
-
-  /** What was learnt of the path to `remote`, or `Infinity`. */
-  get(remote: IpAddr, now: Instant): number {
-    if (this.#entries.size === 0) return Infinity;
-    const entry = this.#entries.get(remote.toString());
-    return entry === undefined || entry.until <= now ? Infinity : entry.mtu;
-  }
-
-  /** Remembers the MTU of a path. */
-  set(remote: IpAddr, mtu: number, now: Instant): void {
-    const key = remote.toString();
-    this.#entries.delete(key);
-    this.#entries.set(key, { mtu, until: now + EXPIRY });
-    if (this.#entries.size <= CACHE_LIMIT) return;
-    for (const oldest of this.#entries.keys()) {
-      this.#entries.delete(oldest);
-      return;
-    }
-  }
-
-  /** Number of paths. */
-  get size(): number {
-    return this.#entries.size;
-  }
-}
-
 /** Bytes of a packet that are not data. */
 function overhead(t: Tcb): number {
   return ipHeaderBytes(t.remoteAddress.version) + TCP_HEADER_BYTES + (t.timestampsOn ? TIMESTAMPS_BYTES : 0);
@@ -133,8 +102,8 @@ function overhead(t: Tcb): number {
 export function startPathMtu(t: Tcb, now: Instant): void {
   const path = t.path;
   const link = t.tcp.network.mtuTo(t.remoteAddress);
-  path.mtu = Math.min(link, t.tcp.pathMtus.get(t.remoteAddress, now));
-  path.expiresAt = path.mtu < link ? now + EXPIRY : NEVER;
+  path.mtu = t.tcp.network.pathMtuTo(t.remoteAddress, now);
+  path.expiresAt = path.mtu < link ? now + RAISE_TIME : NEVER;
   if (t.tcp.options.mtuProbing === "always") startSearch(t, Math.min(path.mtu, BASE_MSS + overhead(t)), link, now);
 }
 
@@ -151,11 +120,11 @@ export function pathMss(t: Tcb): number {
  */
 export function packetTooBig(t: Tcb, mtu: number, now: Instant): boolean {
   const v4 = t.remoteAddress.isV4;
-  if (!v4 && mtu < MIN_MTU_V6) return false;
+  if (!v4 && mtu < IPV6_MTU_MIN) return false;
   const sent = t.path.probeBytes > 0 ? t.path.probeBytes : t.path.mtu;
   let learnt = mtu;
-  if (mtu === 0) learnt = PLATEAUS.find((plateau) => plateau < Math.min(sent, t.mss + overhead(t))) ?? MIN_MTU_V4;
-  learnt = Math.max(learnt, v4 ? MIN_MTU_V4 : MIN_MTU_V6);
+  if (mtu === 0) learnt = PLATEAUS.find((plateau) => plateau < Math.min(sent, t.mss + overhead(t))) ?? IPV4_MTU_MIN;
+  learnt = Math.max(learnt, v4 ? IPV4_MTU_MIN : IPV6_MTU_MIN);
   if (learnt >= sent) return false;
   if (t.path.probeBytes > learnt) {
     t.path.high = learnt;
@@ -166,16 +135,22 @@ export function packetTooBig(t: Tcb, mtu: number, now: Instant): boolean {
     t.path.low = Math.min(t.path.low, learnt);
   }
   lower(t, learnt, now);
-  t.tcp.pathMtus.set(t.remoteAddress, learnt, now);
+  share(t, learnt, sent, now);
   t.note(now, `path MTU ${learnt}: a router said so`);
   return true;
+}
+
+/** Tells the host what was found out about the path, so that others to the same address begin with it. */
+function share(t: Tcb, mtu: number, sent: number, now: Instant): void {
+  const { w0, w1, w2, w3 } = t.remoteAddress;
+  t.tcp.network.learnPathMtu(w0, w1, w2, w3, mtu, sent, now);
 }
 
 /** Lowers the path MTU: what is too large is cut and waits to be sent again; windows stay. */
 function lower(t: Tcb, mtu: number, now: Instant): void {
   if (mtu < t.path.mtu) {
     t.path.mtu = mtu;
-    t.path.expiresAt = now + EXPIRY;
+    t.path.expiresAt = now + RAISE_TIME;
   }
   setMss(t);
   if (cutLarge(t) && t.recovery < RecoveryState.Recovery) {
@@ -226,7 +201,9 @@ export function refreshPathMtu(t: Tcb, now: Instant): void {
     path.mtu = link;
     return;
   }
-  path.mtu = link;
+  // Another connection may have tried already.
+  path.mtu = t.tcp.network.pathMtuTo(t.remoteAddress, now);
+  if (path.mtu < link) path.expiresAt = now + RAISE_TIME;
   setMss(t);
 }
 
@@ -238,7 +215,7 @@ export function suspectBlackHole(t: Tcb, now: Instant): void {
   const enough = size > path.provenBytes ? BLACK_HOLE_TIMEOUTS : BLACK_HOLE_TIMEOUTS_PROVEN;
   if (t.tcp.options.mtuProbing === "off" || t.retries < enough) return;
   // Only where what is not answered is larger than what goes through anyway.
-  const least = t.remoteAddress.isV4 ? FLOOR_MSS : MIN_MTU_V6 - overhead(t);
+  const least = t.remoteAddress.isV4 ? FLOOR_MSS : IPV6_MTU_MIN - overhead(t);
   if (size <= least) return;
   const wanted = size > BASE_MSS ? BASE_MSS : size >> 1;
   const mss = Math.max(least, Math.min(wanted, t.mss));
@@ -272,8 +249,10 @@ export function probeLength(t: Tcb, unsent: number, usable: number, now: Instant
   const most = Math.min(path.high, t.peerMss + overhead(t) - (t.timestampsOn ? TIMESTAMPS_BYTES : 0));
   if (most - path.low < SEARCH_STEP) {
     // Found: looked at again when a path may have changed.
-    path.nextProbeAt = now + EXPIRY;
-    path.high = Math.max(path.high, t.tcp.network.mtuTo(t.remoteAddress));
+    const link = t.tcp.network.mtuTo(t.remoteAddress);
+    if (path.high < link && path.high - path.low < SEARCH_STEP) share(t, path.low, link, now);
+    path.nextProbeAt = now + RAISE_TIME;
+    path.high = Math.max(path.high, link);
     return 0;
   }
   if (path.targetBytes <= path.low || path.targetBytes > most) {
@@ -284,8 +263,8 @@ export function probeLength(t: Tcb, unsent: number, usable: number, now: Instant
   if (length <= t.mss || unsent < length || t.sndWnd < length) return 0;
   // With nothing in flight one segment may always go, and that is one of the size that it was before.
   if (t.inFlightBytes === 0) return length;
-  if (length > t.congestion.cwnd) return 0;
-  // Windows that are full have room for the next segment, not for more: room must be waited for.
+  // Windows that are full have room for the next segment, not for more: room must be waited for; where loss keeps the window
+  // below the size of a probe, until nothing is in flight.
   const isFull = usable < length || t.inFlightBytes + length > t.congestion.cwnd;
   return isFull ? -1 : length;
 }

@@ -31,7 +31,6 @@ import type { TcpNetwork } from "./network.ts";
 import { DEFAULT_TCP_OPTIONS, type TcpOptions } from "./options.ts";
 import { output, sendResetFor } from "./output.ts";
 import type { PacingMode } from "./pacing.ts";
-import { PathMtuCache } from "./pmtud.ts";
 import { HashUse, TcpSecrets } from "./secrets.ts";
 import { isSynchronized, TcpState } from "./state.ts";
 import { mayHaveCookie, sendCookie, SynCookieCounters, takeCookie } from "./syn_cookies.ts";
@@ -100,8 +99,6 @@ export class Tcp {
 
   /** Why the IP layer refused the segment sent last, or `None`. */
   refusal: DropReason = DropReason.None;
-  /** Path MTUs learnt from routers. */
-  readonly pathMtus: PathMtuCache = new PathMtuCache();
   /** When TCP last had its turn. */
   now: Instant = 0;
   /** Connections in TIME-WAIT. */

@@ -6,7 +6,7 @@
 
 import { DropCounters, type DropReason } from "../base/drop.ts";
 import { type Instant, NEVER } from "../base/time.ts";
-import { hashFinish, hashMix } from "../base/hash.ts";
+import { hashAddress, hashMix } from "../base/hash.ts";
 import { HashTable } from "../base/hash_table.ts";
 import type { IpAddr, IpPrefix } from "../wire/ip_addr.ts";
 
@@ -202,6 +202,6 @@ export class PeerTable {
   }
 
   #hash(w0: number, w1: number, w2: number, w3: number, key: number): number {
-    return hashFinish(hashMix(hashMix(hashMix(hashMix(hashMix(this.#seed, key), w3), w2), w1), w0));
+    return hashAddress(hashMix(this.#seed, key), w0, w1, w2, w3);
   }
 }

@@ -29,8 +29,8 @@ export interface UdpNetwork extends DropSink {
   mtuTo(destination: IpAddr): number;
   /** The largest IP packet that is known to get to `destination`, in bytes; 0 without a route. */
   pathMtuTo(destination: IpAddr, now: Instant): number;
-  /** Learns that packets of more than `mtu` bytes do not get to the address of these words. */
-  learnPathMtu(w0: number, w1: number, w2: number, w3: number, mtu: number, now: Instant): void;
+  /** Learns that packets of more than `mtu` bytes do not get to the address of these words, since one of `bytes` did not. */
+  learnPathMtu(w0: number, w1: number, w2: number, w3: number, mtu: number, bytes: number, now: Instant): void;
   /** An empty packet with room for the largest datagram, or `null` when the bound of these is reached. */
   acquireLarge(): Packet | null;
 }

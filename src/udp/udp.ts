@@ -14,7 +14,7 @@
 import { DropReason } from "../base/drop.ts";
 import { SocketErrorKind } from "../base/errors.ts";
 import { SocketEvent } from "../base/event_queue.ts";
-import { hashFinish, hashMix } from "../base/hash.ts";
+import { hashAddress, hashMix } from "../base/hash.ts";
 import { HashTable } from "../base/hash_table.ts";
 import type { Packet } from "../base/packet.ts";
 import type { Rng } from "../base/rng.ts";
@@ -22,6 +22,8 @@ import type { Instant } from "../base/time.ts";
 import { Icmpv4Type, Icmpv6Type } from "../wire/icmp.ts";
 import type { IpAddr } from "../wire/ip_addr.ts";
 import { IpHeader, ipHeaderBytes, IpProtocol } from "../wire/ip_header.ts";
+import { IPV4_PATH_MTU_MIN } from "../wire/ipv4.ts";
+import { IPV6_MTU_MIN } from "../wire/ipv6.ts";
 import { emitUdp, parseUdp, UDP_HEADER_BYTES, UdpHeader } from "../wire/udp.ts";
 import type { UdpError, UdpNetwork } from "./network.ts";
 import { type UdpHost, UdpSocket } from "./udp_socket.ts";
@@ -139,8 +141,10 @@ export class Udp implements UdpHost {
       (socket.remotePort !== e.dstPort || !remoteAddress.equalsWords(e.dst0, e.dst1, e.dst2, e.dst3))
     ) return;
     if (error === SocketErrorKind.MessageTooLong) {
-      if (socket.sentDatagrams === 0) return;
-      this.#network.learnPathMtu(e.dst0, e.dst1, e.dst2, e.dst3, e.mtu, now);
+      // It cannot have been too big for a link that carries it (RFC 5927 section 7.2), and IPv6 has no smaller links.
+      const bytes = socket.largestPacketBytes;
+      if (e.mtu >= bytes || (e.version === 6 && e.mtu < IPV6_MTU_MIN)) return;
+      this.#network.learnPathMtu(e.dst0, e.dst1, e.dst2, e.dst3, e.mtu, bytes, now);
       if (socket.pathMtuDiscovery === "dont" || socket.pathMtuDiscovery === "want") return;
     }
     if (remoteAddress === null) return;
@@ -176,7 +180,9 @@ export class Udp implements UdpHost {
     ip.setDefaults(IpProtocol.Udp, length);
     ip.ttl = socket.ttl;
     ip.trafficClass = socket.trafficClass;
-    ip.dontFragment = discovery !== "dont" && total <= most;
+    // At the floor no smaller path MTU is believed: a router must be free to cut (Linux: a "locked" MTU).
+    const isAtFloor = discovery === "want" && most <= IPV4_PATH_MTU_MIN;
+    ip.dontFragment = discovery !== "dont" && total <= most && !isAtFloor;
     const h = this.#header;
     h.srcPort = socket.localPort;
     h.dstPort = port;
@@ -190,6 +196,7 @@ export class Udp implements UdpHost {
       return reason === DropReason.TooBig ? SocketErrorKind.MessageTooLong : SocketErrorKind.HostUnreachable;
     }
     socket.sentDatagrams++;
+    socket.largestPacketBytes = Math.max(socket.largestPacketBytes, Math.min(total, most));
     return SocketErrorKind.None;
   }
 
@@ -253,7 +260,7 @@ export class Udp implements UdpHost {
   }
 
   #hash(w0: number, w1: number, w2: number, w3: number, port: number): number {
-    return hashFinish(hashMix(hashMix(hashMix(hashMix(hashMix(this.#seed, port), w3), w2), w1), w0));
+    return hashAddress(hashMix(this.#seed, port), w0, w1, w2, w3);
   }
 }
 

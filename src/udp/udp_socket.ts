@@ -18,12 +18,13 @@ import { DatagramQueue } from "./datagram_queue.ts";
  *
  * | here         | Linux              | don't fragment      | larger than the path MTU  | larger than the link's MTU |
  * | ------------ | ------------------ | ------------------- | ------------------------- | -------------------------- |
- * | `"dont"`     | `IP_PMTUDISC_DONT` | never               | cut to the link's MTU     | cut                        |
+ * | `"dont"`     | `IP_PMTUDISC_DONT` | never               | cut to the path MTU       | cut                        |
  * | `"want"`     | `IP_PMTUDISC_WANT` | unless it is cut    | cut to the path MTU       | cut                        |
  * | `"do"`       | `IP_PMTUDISC_DO`   | always              | `MessageTooLong`          | `MessageTooLong`           |
  * | `"probe"`    | `IP_PMTUDISC_PROBE`| always              | sent                      | `MessageTooLong`           |
  *
- * Linux's default is "want", the one here is "do": nothing is fragmented unless asked for.
+ * Linux's default is "want", the one here is "do": nothing is fragmented unless asked for. Where an IPv4 path carries no more
+ * than 552 bytes "want" leaves cutting to the routers, since no error that says less is believed.
  */
 export type PathMtuDiscovery = "dont" | "want" | "do" | "probe";
 
@@ -81,6 +82,8 @@ export class UdpSocket implements EventSource {
   receivedAt: Instant = 0;
   /** Datagrams sent. */
   sentDatagrams = 0;
+  /** Length in bytes of the largest IP packet sent, or of the largest fragment of one. */
+  largestPacketBytes = 0;
   /** Datagrams received into the queue. */
   receivedDatagrams = 0;
   /** Datagrams dropped since the queue was full. */

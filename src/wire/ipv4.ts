@@ -22,6 +22,12 @@ import type { IpHeader } from "./ip_header.ts";
 /** Length of the header without options. */
 export const IPV4_HEADER_BYTES = 20;
 
+/** What every link carries that IPv4 goes by, in bytes (RFC 791 section 3.2). */
+export const IPV4_MTU_MIN = 68;
+
+/** The least MTU of a path that is believed of an ICMP error, in bytes (Linux: `min_pmtu`). */
+export const IPV4_PATH_MTU_MIN = 552;
+
 /** Reads and checks an IPv4 header at `start`; bytes behind the total length are ignored (RFC 1812 section 5.2.2). */
 export function parseIpv4(view: DataView, start: number, end: number, out: IpHeader): DropReason {
   if (end - start < IPV4_HEADER_BYTES) return DropReason.Truncated;

@@ -8,9 +8,9 @@
  *  |                 Destination Address (16 bytes)                |
  * ```
  *
- * Extension headers are left to the layer above (ipv6_extension.ts): `protocol` is the first next-header value. An IPv4-mapped address may
- * not appear on a wire (RFC 6890 section 2.2.3); it is refused here, since in words it cannot be told from the IPv4 address,
- * whose routes, sockets and permissions it would get.
+ * Extension headers are left to the layer above (ipv6_extension.ts): `protocol` is the first next-header value. An
+ * IPv4-mapped address may not appear on a wire (RFC 6890 section 2.2.3); it is refused here, since in words it cannot be
+ * told from the IPv4 address, whose routes, sockets and permissions it would get.
  *
  * @module
  */
@@ -21,6 +21,9 @@ import type { IpHeader } from "./ip_header.ts";
 
 /** Length of the fixed header. */
 export const IPV6_HEADER_BYTES = 40;
+
+/** What every link carries that IPv6 goes by, in bytes (RFC 8200 section 5). */
+export const IPV6_MTU_MIN = 1280;
 
 /** Reads and checks the fixed header at `start`. */
 export function parseIpv6(view: DataView, start: number, end: number, out: IpHeader): DropReason {

@@ -7,7 +7,7 @@
  * @module
  */
 
-import { hashFinish, hashMix } from "../base/hash.ts";
+import { hashAddress } from "../base/hash.ts";
 import { HashTable } from "../base/hash_table.ts";
 import { type IpPrefix, isV4Words } from "./ip_addr.ts";
 
@@ -74,7 +74,7 @@ export class PrefixMap<T> {
   }
 
   #hash(w0: number, w1: number, w2: number, w3: number): number {
-    return hashFinish(hashMix(hashMix(hashMix(hashMix(this.#seed, w3), w2), w1), w0));
+    return hashAddress(this.#seed, w0, w1, w2, w3);
   }
 }
 

@@ -208,25 +208,80 @@ for (const { name, here, there, router, other } of families) {
     bench.done();
   });
 
-  Deno.test(`${name}: the next hop's MTU is passed on, from every place where it can stand`, () => {
+  Deno.test(`${name}: "too big" is believed only of a request that waits and was larger; its MTU is passed on, and learnt`, () => {
     const bench = new Bench();
     const socket = bench.open(there);
-    socket.send(1, 0, 64, 0);
-    const { p } = bench.sent();
-    const quote = p.bytes.slice(p.start, p.end);
-    bench.network.release(p);
-    const mtu = v4 ? 1400 : 70_000;
-    bench.input(icmpPacket(bench.network.pool, {
-      src: router,
-      dst: here,
-      type: v4 ? 3 : 2,
-      code: v4 ? 4 : 0,
-      id: mtu >>> 16,
-      seq: mtu & 0xffff,
-      payload: quote,
-    }));
-    assertEquals(socket.receive()?.mtu, mtu);
+    const headers = (v4 ? 20 : 40) + 8;
+    const quotes = [1400, 1401, 1401].map((bytes, i) => {
+      socket.send(i, bytes - headers, 64, 0, 5);
+      const { p } = bench.sent();
+      const quote = p.bytes.slice(p.start, p.l4 + 8);
+      bench.network.release(p);
+      return quote;
+    });
+    bench.icmp.timeout(5);
+    for (let i = 0; i < 3; i++) assertEquals(socket.receive()?.outcome, PingOutcome.Timeout);
+    const tooBig = (quote: Uint8Array, mtu: number): number => {
+      const [type, code] = v4 ? [3, 4] : [2, 0];
+      const error = { src: router, dst: here, type, code, id: mtu >>> 16, seq: mtu & 0xffff, payload: quote };
+      bench.input(icmpPacket(bench.network.pool, error), 6);
+      return bench.network.pathMtu;
+    };
+    assertEquals(tooBig(quotes[1]!, 1400), Infinity, "nobody waits any more");
+    for (const [i, bytes] of [1400, 1401].entries()) socket.send(i, bytes - headers, 64, 6);
+    bench.network.freeSent();
+    assertEquals(tooBig(quotes[0]!, 1400), Infinity, "1,400 bytes are not too big for 1,400");
+    assertEquals(tooBig(quotes[2]!, 1400), Infinity, "such a request was not sent again");
+    if (!v4) assertEquals(tooBig(quotes[1]!, 0x10000 + 1300), Infinity, "all 32 bits are read");
+    assertEquals(socket.receive(), null);
+    assertEquals(tooBig(quotes[1]!, 1400), 1400);
+    assertEquals(bench.network.tooBigBytes, 1401);
+    assertEquals(socket.receive()?.mtu, 1400);
     bench.done();
+  });
+
+  Deno.test(`${name}: a redirect or a source quench that quotes a packet of ours ends nothing`, () => {
+    const bench = new Bench();
+    const socket = bench.open(there);
+    socket.send(1, 32, 64, 0);
+    const { p } = bench.sent();
+    const quote = p.bytes.slice(p.start, p.l4 + 8);
+    bench.network.release(p);
+    const q = udpPacket(bench.network.pool, { src: here, dst: there, srcPort: 5000, dstPort: 53 });
+    const datagram = q.toBytes().slice();
+    bench.network.release(q);
+    const types = v4 ? [4, 5] : [137];
+    for (const payload of [quote, datagram]) {
+      for (const type of types) bench.input(icmpPacket(bench.network.pool, { src: router, dst: here, type, payload }));
+    }
+    assertEquals(bench.network.drops.toJSON(), { "icmp-ignored": 2 * types.length });
+    assertEquals([socket.receive(), bench.errors.length], [null, 0]);
+    bench.input(icmpPacket(bench.network.pool, { src: there, dst: here, type: reply, id: socket.id, seq: 1 }), 9);
+    assertEquals([socket.receive()?.duplicate, socket.errors], [false, 0]);
+    bench.done();
+  });
+
+  Deno.test(`${name}: the reply to a request that might have been cut may be cut, and so may a large one`, () => {
+    for (const [bytes, dontFragment] of [[100, true], [100, false], [1000, true], [1000, false]] as const) {
+      const bench = new Bench();
+      const p = icmpPacket(bench.network.pool, {
+        src: there,
+        dst: here,
+        type: request,
+        payload: pattern(bytes),
+        dontFragment,
+      });
+      const ip = bench.network.parse(p);
+      let mayBeCut: boolean | null = null;
+      bench.network.output = (q, out) => {
+        mayBeCut = !out.dontFragment;
+        bench.network.release(q);
+        return DropReason.None;
+      };
+      bench.icmp.input(p, ip, 0);
+      assertEquals(mayBeCut, bytes > 576 || (v4 && !dontFragment), `${bytes} ${dontFragment}`);
+      bench.done();
+    }
   });
 
   Deno.test(`${name}: an error about a UDP datagram of ours goes to the transports`, () => {

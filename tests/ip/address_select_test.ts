@@ -55,6 +55,20 @@ function source(table: AddressTable, routes: RouteTable, to: string): string {
   return `${table.sourceFor(a.w0, a.w1, a.w2, a.w3, routes)}`;
 }
 
+Deno.test("a loopback address is the source of nothing but what goes to itself", () => {
+  const routes = new RouteTable();
+  const table = tableOf("127.0.0.1/8", "::1/128", "10.7.0.1/24", "fd07::1/64");
+  assertEquals(["127.0.0.1", "127.0.0.2", "169.254.1.1", "10.9.0.1"].map((to) => source(table, routes, to)), [
+    "127.0.0.1",
+    "10.7.0.1",
+    "10.7.0.1",
+    "10.7.0.1",
+  ]);
+  assertEquals(["::1", "fe80::2", "2001:db8::1"].map((to) => source(table, routes, to)), ["::1", "fd07::1", "fd07::1"]);
+  const alone = tableOf("127.0.0.1/8", "::1/128");
+  assertEquals(["10.9.0.1", "169.254.1.1", "fe80::2"].map((to) => source(alone, routes, to)), ["null", "null", "null"]);
+});
+
 Deno.test("own addresses are found in both families, others are not", () => {
   const table = tableOf("10.7.0.1/24", "fd07::1/64");
   const local = (text: string): boolean => {

@@ -233,6 +233,14 @@ Deno.test("IPv4 options: good ones pass untouched, source routes are refused, ba
   }
 });
 
+Deno.test("IPv4 options of a packet that is for nobody here are not looked at, nor answered", () => {
+  const bench = new IpBench(false);
+  for (const options of [[131, 7, 4, 10, 8, 0, 9, 0], [7, 9, 4, 0, 0, 0, 0, 0], [7, 7, 4, 0, 0, 0, 0, 1]]) {
+    assertEquals(bench.input(withOptions(bench, "10.8.0.2", options)), "not-forwarding");
+  }
+  bench.done();
+});
+
 Deno.test("the MTU of an interface can change, not to nonsense", () => {
   const bench = new IpBench();
   bench.ip.setMtu(2, 1280);

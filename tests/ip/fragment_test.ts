@@ -159,12 +159,12 @@ for (const { name, here, left, right } of families) {
       return all;
     };
     assertEquals(lengths(0).length, 1);
-    assertEquals(bench.ip.learnPathMtu(to.w0, to.w1, to.w2, to.w3, 1300, 5), true);
+    assertEquals(bench.ip.learnPathMtu(to.w0, to.w1, to.w2, to.w3, 1300, 1500, 5), true);
     assertEquals(bench.ip.pathMtuTo(to, 6), 1300);
     assertEquals(lengths(6).length, 2);
     assert(lengths(6).every((n) => n <= 1300));
-    assertEquals(bench.ip.learnPathMtu(to.w0, to.w1, to.w2, to.w3, 1400, 7), false, "a larger one is no news");
-    assertEquals(bench.ip.learnPathMtu(to.w0, to.w1, to.w2, to.w3, 100, 7), v4);
+    assertEquals(bench.ip.learnPathMtu(to.w0, to.w1, to.w2, to.w3, 1400, 1500, 7), false, "a larger one is no news");
+    assertEquals(bench.ip.learnPathMtu(to.w0, to.w1, to.w2, to.w3, 100, 1500, 7), v4);
     assertEquals(bench.ip.pathMtuTo(to, 8), v4 ? 552 : 1300);
     assertEquals(bench.ip.mtuTo(to), 1500);
     assertEquals(bench.ip.pathMtuTo(to, 600 * SECOND + 7), 1500);
@@ -389,6 +389,76 @@ Deno.test("IPv6: a fragment header of a whole packet is passed over, even beside
   bench.memory.pool.release(p);
   assertEquals(bench.input(fragment(bench, { ...base, offset: 8, more: false, payload: pattern(8) })), "up");
   bench.done();
+});
+
+/** A datagram over IPv6 of so many bytes behind the first headers, cut by hand, with `options` in front of each fragment header. */
+function ipv6Datagram(bench: IpBench, bytes: number, optionsOf: (offset: number) => number, order: number[]): string[] {
+  const pieces = Array.from({ length: Math.ceil(bytes / 1200) }, (_, i) => i * 1200);
+  return order.map((n) => {
+    const offset = pieces.at(n)!;
+    const more = offset + 1200 < bytes;
+    const header = [253, 0, offset >> 8, (offset & 0xf8) | (more ? 1 : 0), 0, 0, 0, 7];
+    const options = optionsOf(offset);
+    const extension = options === 0 ? [] : [44, options / 8 - 1, 1, options - 4, ...new Array(options - 4).fill(0)];
+    const payload = [...extension, ...header, ...pattern(more ? 1200 : bytes - offset)];
+    const facts = { src: "fd07::2", dst: "fd07::1", protocol: options === 0 ? 44 : 60 };
+    return bench.input(ipPacket(bench.memory.pool, { ...facts, payload: Uint8Array.from(payload) }));
+  });
+}
+
+Deno.test("IPv6: a datagram may have 65,535 bytes behind its header, and one more is too many, in whatever order they come", () => {
+  const rest = Array.from({ length: 53 }, (_, i) => i + 1);
+  for (const order of [[...rest, -1, 0], [0, ...rest, -1], [-1, 0, ...rest]]) {
+    for (const options of [0, 8, 200]) {
+      for (const over of [0, 1, 8]) {
+        // Only the first fragment has options: the others do not tell how long the whole will be.
+        const bench = new IpBench();
+        const bytes = 65_535 - options + over;
+        const isPossible = bytes <= 65_535;
+        const results = ipv6Datagram(bench, bytes, (offset) => offset === 0 ? options : 0, order);
+        const what = `${bytes} behind ${options}, ${order[0]} first`;
+        assertEquals(results.includes("up"), over === 0, what);
+        if (over === 0) {
+          const p = bench.up.shift()!;
+          assertEquals([p.end - p.start - 40, p.view.getUint16(p.start + 4)], [65_535, 65_535], what);
+          bench.memory.pool.release(p);
+        } else if (isPossible) assertEquals(results.at(-1), "fragment", what);
+        bench.ip.close(0);
+        bench.done();
+      }
+    }
+  }
+});
+
+Deno.test("IPv4: a datagram whose first header is longer than the others' cannot grow beyond 65,535 bytes", () => {
+  for (const over of [0, 1, 40]) {
+    const bench = new IpBench();
+    const bytes = 65_535 - 60 + over;
+    const piece = (offset: number, options: number): string => {
+      const end = Math.min(bytes, offset + 1200);
+      const p = ipPacket(bench.memory.pool, {
+        src: "10.7.0.2",
+        dst: "10.7.0.1",
+        id: 3,
+        dontFragment: false,
+        moreFragments: end < bytes,
+        fragmentOffset: offset,
+        payload: Uint8Array.from([...new Array(options).fill(1), ...pattern(end - offset)]),
+      });
+      p.view.setUint8(p.start, 0x45 + options / 4);
+      p.view.setUint16(p.start + 10, 0);
+      p.view.setUint16(p.start + 10, checksumFinish(checksumSum(p.view, p.start, p.start + 20 + options)));
+      return bench.input(p);
+    };
+    const results: string[] = [];
+    for (let offset = 1200; offset < bytes; offset += 1200) results.push(piece(offset, 0));
+    results.push(piece(0, 40));
+    assertEquals(results.at(-1), over === 0 ? "up" : "fragment");
+    assertEquals(bench.ip.reassembly.completed, over === 0 ? 1 : 0);
+    if (over === 0) assertEquals(bench.up.head!.length, 65_535);
+    bench.ip.close(0);
+    bench.done();
+  }
 });
 
 Deno.test("identifications differ between packets in a row and begin elsewhere for other destinations", () => {

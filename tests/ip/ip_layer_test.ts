@@ -5,7 +5,7 @@ import type { Packet } from "../../src/base/packet.ts";
 import { MILLISECOND, SECOND } from "../../src/base/time.ts";
 import { LOOPBACK_MTU } from "../../src/ip/ip_layer.ts";
 import { checksumFinish, checksumSum } from "../../src/wire/checksum.ts";
-import { IpAddr } from "../../src/wire/ip_addr.ts";
+import { IpAddr, IpInterface } from "../../src/wire/ip_addr.ts";
 import { IpHeader, ipHeaderBytes } from "../../src/wire/ip_header.ts";
 import { IpBench as Bench } from "../testing/ip_bench.ts";
 import { hex, icmpPacket, ipPacket, pattern, udpPacket } from "../testing/ip_packets.ts";
@@ -110,6 +110,27 @@ for (const { name, here, left, right, nowhere } of families) {
     assertEquals(sent.p.length, v4 ? 576 : 1280);
     assertEquals(hex(sent.quote), hex(before.subarray(0, sent.quote.length)));
     bench.memory.pool.release(sent.p);
+    bench.done();
+  });
+
+  Deno.test(`${name}: an error is no larger than the way to its receiver carries, and may be cut further on`, () => {
+    for (const mtu of v4 ? [575, 300, 68] : [1280]) {
+      const bench = new Bench();
+      bench.ip.setMtu(1, mtu);
+      assertEquals(bench.send({ src: left, dst: nowhere, payload: pattern(1400) }), "no-route down");
+      const { p, ip } = bench.sent();
+      assertEquals([p.length, ip.dontFragment], [mtu, !v4]);
+      bench.memory.pool.release(p);
+      bench.done();
+    }
+    // And than what is known of the path behind it.
+    const bench = new Bench();
+    const { w0, w1, w2, w3 } = IpAddr.parse(left);
+    assertEquals(bench.ip.learnPathMtu(w0, w1, w2, w3, v4 ? 552 : 1280, 1500, 0), true);
+    assertEquals(bench.send({ src: left, dst: nowhere, payload: pattern(1400) }), "no-route down");
+    const { p } = bench.sent();
+    assertEquals(p.length, v4 ? 552 : 1280);
+    bench.memory.pool.release(p);
     bench.done();
   });
 
@@ -233,6 +254,30 @@ for (const { name, here, left, right, nowhere } of families) {
     bench.done();
   });
 
+  Deno.test(`${name}: a loopback address is no source of what leaves the host`, () => {
+    const bench = new Bench();
+    const loopback = v4 ? "127.0.0.1" : "::1";
+    bench.ip.addAddress(IpInterface.parse(loopback));
+    const output = (src: string, dst: string): string => {
+      const p = bench.memory.pool.acquire()!;
+      p.end += 20;
+      const ip = new IpHeader();
+      ip.setAddresses(IpAddr.parse(src), IpAddr.parse(dst));
+      ip.setDefaults(17, 0);
+      const reason = bench.ip.output(p, ip, 0);
+      if (reason !== DropReason.None) assertEquals([p.start, p.length], [128, 20]);
+      bench.memory.pool.release(reason === DropReason.None ? bench.down.shift()! : p);
+      return DropReason[reason]!;
+    };
+    assertEquals([output(loopback, right), output(loopback, here), output(here, loopback), output(here, right)], [
+      "Martian",
+      "None",
+      "None",
+      "None",
+    ]);
+    bench.done();
+  });
+
   Deno.test(`${name}: a packet to an own address leaves by the loopback interface and may come in again`, () => {
     const bench = new Bench();
     const p = bench.memory.pool.acquire()!;
@@ -333,6 +378,26 @@ Deno.test("IPv6: an ICMPv6 error behind extension headers is not answered, an ec
   bench.done();
 });
 
+Deno.test("IPv6: every fragment that is too big is answered with the MTU, but for one of ICMPv6; an IPv4 one only as the first", () => {
+  const bench = new Bench();
+  const send = (next: number, offset: number): string => {
+    const payload = Uint8Array.from([next, 0, offset >> 8, (offset & 0xf8) | 1, 0, 0, 0, 1, ...pattern(1400)]);
+    return bench.send({ src: "fd07::2", dst: "fd08::2", protocol: 44, payload });
+  };
+  for (const offset of [0, 8, 2800]) {
+    assertEquals(send(17, offset), "too-big down");
+    const { p, icmp } = bench.sent();
+    assertEquals([icmp.type, icmp.seq], [2, 1300]);
+    bench.memory.pool.release(p);
+  }
+  assertEquals(send(58, 8), "too-big", "it might be of an error");
+  for (const fragmentOffset of [0, 8]) {
+    const piece = { src: "10.7.0.2", dst: "10.8.0.2", payload: pattern(1400), moreFragments: true, fragmentOffset };
+    assertEquals(bench.send(piece), fragmentOffset === 0 ? "too-big down" : "too-big");
+  }
+  bench.done();
+});
+
 Deno.test("an IPv6 packet cannot pass for an IPv4 one by mapped addresses", () => {
   const bench = new Bench();
   const p = ipPacket(bench.memory.pool, { src: "fd07::2", dst: "fd07::1" });
@@ -359,7 +424,7 @@ Deno.test("golden: time exceeded over IPv4", () => {
   assertEquals(
     hex(p.toBytes()),
     [
-      "45 c0 00 3a 00 00 40 00 40 01 25 f3 0a 07 00 01 0a 07 00 02",
+      "45 c0 00 3a c1 61 00 00 40 01 a4 91 0a 07 00 01 0a 07 00 02",
       "0b 00 09 2e 00 00 00 00",
       "45 00 00 1e 00 00 40 00 01 11 65 bd 0a 07 00 02 0a 08 00 02",
       "82 9a 82 9b 00 0a e6 90 00 01",

@@ -27,6 +27,7 @@ class World {
   /** When each name was asked for, in seconds. */
   readonly asked: string[] = [];
   moves: string[] = [];
+  isOver = false;
   readonly lookups: EndpointLookups;
   #sleepers: { at: Instant; wake: () => void }[] = [];
 
@@ -45,6 +46,7 @@ class World {
       interval,
       now: () => this.now,
       sleepUntil: (at) => new Promise<void>((wake) => this.#sleepers.push({ at, wake })),
+      isOver: () => this.isOver,
       random: () => 0.5,
       addressOf: (ifindex) => this.places[ifindex]!,
       isDead: (ifindex) => this.dead.has(ifindex),
@@ -181,6 +183,22 @@ Deno.test("many names are looked up a few at a time", async () => {
     await world.pass(0);
   }
   assertEquals([most, world.lookups.inspect().every(({ lookups }) => lookups === 1)], [LOOKUPS_AT_ONCE, true]);
+});
+
+Deno.test("when all is over no name is looked up any more, and the answers that still come move nobody", async () => {
+  const asked: string[] = [];
+  const open: ((answer: IpAddr[]) => void)[] = [];
+  const hostnames = Array.from({ length: 3 * LOOKUPS_AT_ONCE }, (_, i) => `h${i}.example`);
+  const world = new World(hostnames, [A], 100 * SECOND, (hostname) => {
+    asked.push(hostname);
+    return new Promise<IpAddr[]>((answer) => open.push(answer));
+  });
+  await world.pass(150);
+  assertEquals(asked.length, LOOKUPS_AT_ONCE);
+  world.isOver = true;
+  for (const answer of open) answer([B]);
+  await world.pass(500);
+  assertEquals([asked.length, world.moves], [LOOKUPS_AT_ONCE, []]);
 });
 
 Deno.test("a limited resolver asks for each name once, goes on after failures, and keeps its limit", async () => {

@@ -64,6 +64,79 @@ Deno.test("host: a fault of a port while the next is being opened is what openin
   assertEquals(host.endpoints.length, 2);
 });
 
+Deno.test("host: what breaks the last step of opening leaves nothing running", async () => {
+  const network = new MemoryNetwork();
+  const broken = new RangeError("no routes");
+  let opened: MemoryPort | null = null;
+  let looks = 0;
+  const peers = [{ name: "b", endpoint: "192.0.2.2:7000", allowed: "10.7.0.2" }];
+  const opening = openHostOver(
+    { address: "10.7.0.1/24", listen: "192.0.2.1:7000", peers, keepalive: "10ms" },
+    (address, port, context) => {
+      opened = network.open(address, port, context);
+      const room = opened.room.bind(opened);
+      opened.room = () => {
+        looks++;
+        return room();
+      };
+      return opened;
+    },
+    {
+      routes: {
+        route: () => {
+          throw broken;
+        },
+      },
+    },
+  );
+  assertEquals(await opening.catch((error) => error), broken);
+  const before = looks;
+  await new Promise((done) => setTimeout(done, 60));
+  assertEquals(looks, before, "the driver still runs");
+  assertEquals(network.find(opened!.address, 7000), null);
+});
+
+for (const how of ["close", "fail"] as const) {
+  Deno.test(`host: what still waits after ${how} is dropped, and counted`, async () => {
+    const network = new MemoryNetwork();
+    const host = await openHostOver({
+      address: "10.7.0.1/24",
+      listen: "192.0.2.1:7000",
+      peers: [{ endpoint: "192.0.2.2:7000", allowed: "10.7.0.2", impair: "delay 60s" }],
+    }, (address, port, context) => network.open(address, port, context));
+    const socket = host.listenDatagram({ port: 9 });
+    for (let i = 0; i < 3; i++) {
+      await socket.send(new Uint8Array(9), { transport: "udp", hostname: "10.7.0.2", port: 9 });
+    }
+    while (host.inspect().interfaces[0]!.impairOut!.stats["qlen"] !== 3) {
+      await new Promise((done) => setTimeout(done, 1));
+    }
+    if (how === "close") await host.close({ patience: MILLISECOND });
+    else host.fail(new Error("broken"));
+    await host.closed;
+    const { pool, drops, interfaces } = host.inspect();
+    assertEquals([pool.inUse, drops["closed"], interfaces[0]!.impairOut!.stats["qlen"]], [0, 3, 0]);
+  });
+}
+
+Deno.test("host: a patience that is no time is refused at the call", async () => {
+  await using host = await openHost({ address: "10.7.0.1/24" });
+  for (const patience of [NaN, -1, "1s" as unknown as number]) {
+    assertThrows(() => void host.close({ patience }), RangeError, "patience");
+  }
+  await host.close({ patience: Infinity });
+});
+
+Deno.test("host: an impairment that netem does not have is refused", async () => {
+  const peers = [{ name: "b", endpoint: "127.0.0.1:9", allowed: "10.7.0.2" }];
+  await using host = await openHost({ address: "10.7.0.1/24", peers });
+  const set = (impairment: unknown) => () => host.setImpairment("b", "out", impairment as never);
+  assertThrows(set({ dely: 5 }), RangeError, 'there is no "dely" in netem');
+  assertThrows(set(5), TypeError, "must be an object of netem's fields, got 5");
+  assertThrows(set(undefined), TypeError, "must be an object");
+  assertEquals(host.inspect().interfaces[0]!.impairOut, null);
+});
+
 portTest("host: several peers of both families, with names looked up", async (port) => {
   const [portA, portB, portC] = [await freePort(), await freePort(), await freePort()];
   await using a = await openHost({

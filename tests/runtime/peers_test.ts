@@ -266,3 +266,33 @@ pairTest("host: a UDP socket fragments what is too large if it is told to, and e
     'pathMtuDiscovery must be one of dont, want, do, probe, got "maybe"',
   );
 });
+
+Deno.test("a name that leads to this host itself is not followed", async () => {
+  const lan = new Lan();
+  const zone = { "b.example": ["192.0.2.2"] };
+  const toB = [{ name: "b", endpoint: "b.example:7000", allowed: "10.7.0.2" }];
+  const more = { ...KEEPALIVE, deadAfter: "100ms", lookupInterval: "1s" };
+  await using a = await lan.open(1, "192.0.2.1:7000", toB, more, { resolve: resolverOf(zone) });
+  const events = a.peerEvents();
+  zone["b.example"] = ["192.0.2.1", "0.0.0.0"];
+  await next(events, "dead");
+  for (let i = 0; i < 100 && a.inspect().lookups[0]!.problem === ""; i++) {
+    await new Promise((done) => setTimeout(done, 20));
+  }
+  assertStringIncludes(a.inspect().lookups[0]!.problem, "192.0.2.1:7000 is not used: this host itself is there");
+  assertEquals(a.inspect().interfaces[0]!.endpoint, "192.0.2.2:7000");
+  // Another port of this machine is another host's.
+  assertEquals(a.inspect().interfaces[0]!.state, "dead");
+});
+
+Deno.test("an iteration over events can be ended while it waits, and before it has begun", async () => {
+  const lan = new Lan();
+  await using host = await lan.open(1, "192.0.2.1:7000", []);
+  const waiting = host.peerEvents();
+  const pending = waiting.next();
+  assertEquals(await waiting.return(), { done: true, value: undefined });
+  assertEquals(await pending, { done: true, value: undefined });
+  const unused = host.peerEvents();
+  assertEquals(await unused.return(), { done: true, value: undefined });
+  assertEquals(await unused.next(), { done: true, value: undefined });
+});

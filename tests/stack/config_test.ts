@@ -5,7 +5,7 @@ import { NETEM_DEFAULTS } from "../../src/impair/config.ts";
 import { formatNetem } from "../../src/impair/parse.ts";
 import { completeFqOptions, type FqOptions } from "../../src/qdisc/fq_options.ts";
 import { type HostOptions, parseEndpointNames, parseHostConfig } from "../../src/stack/config.ts";
-import { nearest } from "../../src/stack/config_faults.ts";
+import { ConfigError, nearest } from "../../src/stack/config_faults.ts";
 import { formatEndpoint, type HostConfig } from "../../src/stack/options.ts";
 import { Stack } from "../../src/stack/stack.ts";
 import { DEFAULT_TCP_OPTIONS } from "../../src/tcp/options.ts";
@@ -542,4 +542,54 @@ Deno.test("whatever is given, the answer is a configuration that makes a stack, 
     { numRuns: 1000 },
   );
   assert(accepted > 10, `only ${accepted} were accepted`);
+});
+
+Deno.test("an endpoint of a peer at which this host itself listens is refused", () => {
+  const told = (listen: string[], endpoint: string, more: object = {}) =>
+    faults({ address: "10.7.0.1/24", listen, peers: [{ endpoint, allowed: "10.7.0.2" }], ...more });
+  for (
+    const [listen, endpoint] of [
+      ["192.0.2.1:4790", "192.0.2.1:4790"],
+      ["[2001:db8::1]:4790", "[2001:db8::1]:4790"],
+      ["0.0.0.0:4790", "127.0.0.1:4790"],
+      ["[::]:4790", "[::1]:4790"],
+    ] as const
+  ) {
+    const expected =
+      `peers[0].endpoint: found "${endpoint}", expected the endpoint of another host: this one listens there`;
+    for (const encapsulation of ["raw", "vxlan-gpe"]) {
+      assertEquals(told([listen], endpoint, { encapsulation }), [expected]);
+    }
+  }
+  assertEquals(
+    parseHostConfig({
+      address: "10.7.0.1/24",
+      listen: ["127.0.0.1:0", "[::]:4790"],
+      peers: [
+        { endpoint: "127.0.0.1:4790", allowed: "10.7.0.2" },
+        { endpoint: "[::1]:4791", allowed: "10.7.0.3" },
+        { endpoint: "[2001:db8::1]:4790", allowed: "10.7.0.4" },
+      ],
+    }).peers.length,
+    3,
+  );
+});
+
+Deno.test("a fault is told in one line, whatever characters it is about", () => {
+  const nasty = "a\nb\u001b[2J\u2028\u0085";
+  for (
+    const input of [
+      { address: "10.7.0.1/24", [nasty]: 1 },
+      { address: "10.7.0.1/24", tcp: { [nasty]: 1 } },
+      { address: nasty },
+      { address: "10.7.0.1/24", impair: { out: { [nasty]: 1 } } },
+      { address: "10.7.0.1/24", impair: nasty },
+      { address: "10.7.0.1/24", peers: [{ endpoint: "192.0.2.1:1", allowed: nasty }] },
+    ]
+  ) {
+    const { message } = assertThrows(() => parseHostConfig(input), ConfigError);
+    // deno-lint-ignore no-control-regex
+    assert(!/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u2028\u2029]/.test(message), message);
+    assertEquals(message.split("\n").length, 2, message);
+  }
 });

@@ -211,3 +211,49 @@ for (const v4 of [true, false]) {
     assertThrows(() => a.stack.setUnderlayMtu(9, 1500, net.now), RangeError, "no peer");
   });
 }
+
+Deno.test("a keepalive does not wait for the end of what is queued for others", () => {
+  const net = new StackNet(MILLISECOND);
+  const node = net.add({
+    keepalive: "1s",
+    address: "10.7.0.1/24",
+    listen: "192.0.2.1:4790",
+    peers: [2, 3].map((n) => ({ name: `p${n}`, endpoint: `192.0.2.${n}:4790`, allowed: `10.7.0.${n}` })),
+    qdisc: { kind: "fq", flowLimit: 5000 },
+    seed: 1,
+  });
+  const { stack } = node;
+  const socket = stack.icmp.openPing(IpAddr.parse("10.7.0.2"));
+  if (typeof socket === "number") throw new Error("no ping");
+  let seq = 0;
+  const sent = [0, 0, 0];
+  // The port takes ten packets a millisecond, and eleven are made: the queue never runs empty.
+  for (let now = 0; now < 5 * SECOND; now += MILLISECOND) {
+    for (let i = 0; i < 11 && stack.qdisc.backlogPackets < 1000; i++) socket.send(seq++ & 0xffff, 100, 64, now);
+    stack.timeout(now);
+    for (let i = 0; i < 10; i++) {
+      const p = stack.pull(now)!;
+      sent[p.ifindex]!++;
+      stack.pool.release(p);
+    }
+    assert(stack.qdisc.backlogPackets > 0);
+  }
+  assertEquals(sent[2], 5, "one a second");
+  assert(sent[1]! > 40_000);
+});
+
+Deno.test("a peer is refused an address that no host has", () => {
+  const { net, a } = pair();
+  const move = (address: string): string => a.stack.movePeer(1, IpAddr.parse(address), 4790, "dns", net.now);
+  for (
+    const [address, kind] of [
+      ["0.0.0.0", "unspecified"],
+      ["::", "unspecified"],
+      ["224.0.0.251", "multicast"],
+      ["ff02::fb", "multicast"],
+      ["255.255.255.255", "reserved"],
+    ] as const
+  ) assertStringIncludes(move(address), `${address} is no address of a host: it is ${kind}`);
+  assertEquals(a.stack.inspect(net.now).interfaces[0]!.endpoint, "192.0.2.2:4790");
+  assertEquals([move("127.0.0.1"), move("fe80::1"), move("2001:db8::7")], ["", "", ""]);
+});

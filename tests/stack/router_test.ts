@@ -10,6 +10,7 @@ import { MILLISECOND, SECOND } from "../../src/base/time.ts";
 import { PingOutcome } from "../../src/icmp/ping_socket.ts";
 import { type HostOptions, parseHostConfig } from "../../src/stack/config.ts";
 import { Stack } from "../../src/stack/stack.ts";
+import { Tcb } from "../../src/tcp/tcb.ts";
 import type { UdpSocket } from "../../src/udp/udp_socket.ts";
 import { IpAddr } from "../../src/wire/ip_addr.ts";
 import { pattern } from "../testing/ip_packets.ts";
@@ -95,6 +96,42 @@ for (const v4 of [true, false]) {
     assertEquals(a.send(pattern(1500 - headers), far, 9, net.now), SocketErrorKind.None);
     net.run(net.now + SECOND);
     net.noLeak();
+  });
+
+  Deno.test(`${family}: what one transport learns of a path the others begin with, until it is forgotten`, () => {
+    for (const first of ["tcp", "udp", "ping"] as const) {
+      const { net, nodes } = chain(1300);
+      const [here, , there] = nodes.map(({ stack }) => stack);
+      // The far end takes what it will not get.
+      there!.ip.setMtu(1, 1500);
+      there!.tcp.listen(any, 80);
+      const connect = (): Tcb => {
+        const t = here!.tcp.connect(far, 80, {}, net.now);
+        if (!(t instanceof Tcb)) throw new Error(SocketErrorKind[t]);
+        net.run(net.now + SECOND);
+        return t;
+      };
+      const udp = here!.udp.bind(any, 0) as UdpSocket;
+      const known = (): number => here!.ip.pathMtuTo(far, net.now);
+      const old = connect();
+      const full = old.mss;
+      if (first === "tcp") {
+        old.write(pattern(4000), 0, 4000);
+        here!.tcp.timeout(net.now);
+      } else if (first === "udp") udp.send(pattern(1500 - headers), far, 9, net.now);
+      else {
+        const ping = here!.icmp.openPing(far);
+        if (typeof ping === "number") throw new Error("no ping");
+        ping.send(1, 1500 - headers, 64, net.now);
+      }
+      net.run(net.now + SECOND);
+      assertEquals(known(), 1300, first);
+      assertEquals(udp.send(pattern(1301 - headers), far, 9, net.now), SocketErrorKind.MessageTooLong, first);
+      assertEquals(old.mss, first === "tcp" ? full - 200 : full, "a connection goes by errors about its own segments");
+      assertEquals(connect().mss, full - 200, first);
+      net.run(net.now + 601 * SECOND);
+      assertEquals([known(), connect().mss], [1500, full], first);
+    }
   });
 
   Deno.test(`${family}: a large ping is answered through the narrow link with the MTU, a smaller one with a reply`, () => {

@@ -1,6 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { MILLISECOND, SECOND } from "../../src/base/time.ts";
-import { PathMtuCache } from "../../src/tcp/pmtud.ts";
+import { MILLISECOND } from "../../src/base/time.ts";
 import { RecoveryState } from "../../src/tcp/state.ts";
 import type { TcpOptions } from "../../src/tcp/options.ts";
 import type { Tcb } from "../../src/tcp/tcb.ts";
@@ -115,14 +114,55 @@ Deno.test("pmtud: the next connection to the address begins with what was learnt
   assertEquals(u.mss, 1460);
 });
 
-Deno.test("pmtud: the cache is bounded, the oldest goes, entries expire", () => {
-  const cache = new PathMtuCache();
-  for (let i = 0; i < 5000; i++) cache.set(IpAddr.parse(`10.0.${i >> 8}.${i & 255}`), 1000, 0);
-  assertEquals(cache.size, 1024);
-  assertEquals(cache.get(IpAddr.parse("10.0.0.0"), 1), Infinity);
-  const last = IpAddr.parse(`10.0.${4999 >> 8}.${4999 & 255}`);
-  assertEquals([cache.get(last, 599 * SECOND), cache.get(last, 600 * SECOND)], [1000, Infinity]);
-});
+for (const family of [4, 6] as const) {
+  Deno.test(`pmtud IPv${family}: what is learnt is shared, no lower than IP believes it; a connection goes lower by itself`, () => {
+    const h = new TcpTrace({}, family);
+    const t = h.established({}, 100);
+    h.write(t, 2000);
+    h.all();
+    assert(tooBig(h, family === 4 ? 300 : 1280, 1));
+    assertEquals(t.mss + headers(h), family === 4 ? 300 : 1280);
+    assertEquals(h.pathMtuTo(h.remote, h.now), family === 4 ? 552 : 1280);
+    const other = IpAddr.parse(family === 4 ? "10.7.0.3" : "fd07:a:b:c:d:e:f:3");
+    assertEquals(h.pathMtuTo(other, h.now), 1500);
+  });
+
+  Deno.test(`pmtud IPv${family}: a refused error teaches nobody anything`, () => {
+    const h = new TcpTrace({}, family);
+    const t = h.established({}, 100);
+    h.write(t, 2000);
+    h.all();
+    assertEquals([tooBig(h, 1300, 0), tooBig(h, 1300, 2001), tooBig(h, 1500, 1)], [false, false, false]);
+    assertEquals(h.pathMtuTo(h.remote, h.now), 1500);
+  });
+
+  Deno.test(`pmtud IPv${family}: when its ten minutes are over a connection takes what another has found meanwhile`, () => {
+    const h = new TcpTrace({}, family);
+    const t = h.established({ wscale: 7 }, 100);
+    h.write(t, 2000);
+    h.all();
+    assert(tooBig(h, 1400, 1));
+    h.all();
+    h.in({ flags: ".", seq: 1, ack: 2001 });
+    // Another learns of less, half the time later.
+    h.pass(300_000);
+    const { w0, w1, w2, w3 } = h.remote;
+    h.learnPathMtu(w0, w1, w2, w3, 1300, 1400, h.now);
+    h.write(t, 1);
+    h.all();
+    assertEquals(t.mss + headers(h), 1400, "not told");
+    h.in({ flags: ".", seq: 1, ack: 2002 });
+    h.pass(301_000);
+    h.write(t, 1);
+    h.all();
+    assertEquals(t.mss + headers(h), 1300);
+    h.in({ flags: ".", seq: 1, ack: 2003 });
+    h.pass(601_000);
+    h.write(t, 1);
+    h.all();
+    assertEquals(t.mss + headers(h), 1500);
+  });
+}
 
 /** Lets packets up to `mtu` through to a peer that acknowledges selectively, and swallows the others in silence. */
 function blackHole(h: TcpTrace, t: Tcb, bytes: number, mtu: () => number, win = 65535): void {
@@ -162,6 +202,8 @@ for (const family of [4, 6] as const) {
       const mtu = t.mss + headers(h);
       assert(mtu <= path && mtu > path - 16, `found ${mtu}`);
       assertEquals(t.inFlightBytes, 0);
+      // What the search found is shared (RFC 8899 section 3, item 5); nothing is, where the link's own MTU goes through.
+      assertEquals(h.pathMtuTo(h.remote, h.now), mtu);
       h.noLeak();
     });
   }

@@ -113,6 +113,10 @@ export class PairHost implements TcpNetwork {
   mtuTo(): number {
     return this.mtu;
   }
+  pathMtuTo(): number {
+    return this.mtu;
+  }
+  learnPathMtu(): void {}
   setFlowRate(): void {}
   resetFlow(): void {}
   lateness(): number {

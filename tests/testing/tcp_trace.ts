@@ -18,6 +18,7 @@ import type { TcpOptions } from "../../src/tcp/options.ts";
 import { SocketErrorKind } from "../../src/base/errors.ts";
 import { Tcb } from "../../src/tcp/tcb.ts";
 import { Tcp, type TcpConnectOptions } from "../../src/tcp/tcp.ts";
+import { PathMtus } from "../../src/ip/path_mtu.ts";
 import { TcpListener } from "../../src/tcp/listener.ts";
 import { checksumFinish, checksumSum } from "../../src/wire/checksum.ts";
 import { IpAddr } from "../../src/wire/ip_addr.ts";
@@ -114,6 +115,8 @@ export class TcpTrace implements TcpNetwork {
   readonly local: IpAddr;
   readonly remote: IpAddr;
   readonly tcp: Tcp;
+  /** What is known of paths: IP's memory of them, as in a stack. */
+  readonly pathMtus = new PathMtus(7);
   now: Instant = 0;
   mtu = 1500;
   /** How late departures are said to be. */
@@ -160,6 +163,12 @@ export class TcpTrace implements TcpNetwork {
   }
   mtuTo(): number {
     return this.mtu;
+  }
+  pathMtuTo({ w0, w1, w2, w3 }: IpAddr, now: Instant): number {
+    return this.pathMtus.get(w0, w1, w2, w3, this.mtu, now);
+  }
+  learnPathMtu(w0: number, w1: number, w2: number, w3: number, mtu: number, bytes: number, now: Instant): void {
+    this.pathMtus.learn(w0, w1, w2, w3, mtu, bytes, now);
   }
   setFlowRate(): void {}
   resetFlow(): void {}

@@ -25,6 +25,8 @@ export class TransportNetwork extends TestPool {
   mtu = 1500;
   /** The path MTU that was learnt. */
   pathMtu = Infinity;
+  /** Size of the packet that was too large for it. */
+  tooBigBytes = 0;
   /** What `output` answers. */
   answer: DropReason = DropReason.None;
   readonly #ip = new IpHeader();
@@ -59,9 +61,10 @@ export class TransportNetwork extends TestPool {
     return Math.min(this.mtu, this.pathMtu);
   }
 
-  /** Keeps the path MTU, for all destinations. */
-  learnPathMtu(_w0: number, _w1: number, _w2: number, _w3: number, mtu: number, _now: Instant): void {
+  /** Keeps the path MTU, for all destinations, and what was said to have been too large for it. */
+  learnPathMtu(_w0: number, _w1: number, _w2: number, _w3: number, mtu: number, bytes: number, _now: Instant): void {
     this.pathMtu = mtu;
+    this.tooBigBytes = bytes;
   }
 
   /** An empty large packet. */

@@ -322,6 +322,36 @@ for (const { name, any, here, there, other, header } of families) {
     bench.done();
   });
 
+  Deno.test(`${name}: "too big" is believed only if so much was sent, and told only then`, () => {
+    const bench = new Bench();
+    const socket = bench.bind(any, 4000);
+    const remote = IpAddr.parse(there);
+    socket.connect(remote, 53);
+    const src = IpAddr.parse(here);
+    const from = { src0: src.w0, src1: src.w1, src2: src.w2, src3: src.w3, srcPort: 4000 };
+    const to = { dst0: remote.w0, dst1: remote.w1, dst2: remote.w2, dst3: remote.w3, dstPort: 53 };
+    const error = (mtu: number): [string, number] => {
+      const kind = v4 ? { version: 4, type: 3, code: 4 } : { version: 6, type: 2, code: 0 };
+      bench.udp.icmpError({ ...kind, mtu, ...from, ...to }, 0);
+      return [SocketErrorKind[socket.takeError()]!, bench.network.pathMtu];
+    };
+    const headers = v4 ? 28 : 48;
+    const send = (bytes: number): SocketErrorKind => socket.send(new Uint8Array(bytes - headers), remote, 53, 0);
+    assertEquals(error(0), ["None", Infinity]);
+    assertEquals(send(1350), SocketErrorKind.None);
+    for (const mtu of [1350, 1351, 1500, 9000, 0x10000 + 1300, 0xffffffff, ...(v4 ? [] : [0, 68, 1279])]) {
+      assertEquals(error(mtu), ["None", Infinity], `${mtu}`);
+    }
+    assertEquals(error(1349), ["MessageTooLong", 1349]);
+    assertEquals(bench.network.tooBigBytes, 1350);
+    // What was cut says no more than its fragments: those are of the path's MTU.
+    socket.pathMtuDiscovery = "want";
+    assertEquals(send(3000), SocketErrorKind.None);
+    error(1300);
+    assertEquals(bench.network.tooBigBytes, 1350);
+    bench.done();
+  });
+
   Deno.test(`${name}: two sockets share a port only on different addresses`, () => {
     const bench = new Bench();
     const second = v4 ? "10.7.0.9" : "fd07::9";
@@ -421,6 +451,21 @@ Deno.test("the datagram queue behaves as a list that is bounded by bytes, round 
       assertEquals([queue.count, queue.bytes, queue.nextBytes], [model.length, used, model[0]?.bytes.length ?? -1]);
     }
   }));
+});
+
+Deno.test("IPv4: where nothing smaller would be believed, what may be cut leaves without don't-fragment", () => {
+  const sent = (pathMtu: number, discovery: "want" | "do" | "probe"): boolean => {
+    const bench = new Bench();
+    bench.network.pathMtu = pathMtu;
+    const socket = bench.bind("10.7.0.1", 4000);
+    socket.pathMtuDiscovery = discovery;
+    assertEquals(socket.send(pattern(400), IpAddr.parse("10.7.0.2"), 53, 0), SocketErrorKind.None);
+    const { dontFragment } = bench.network.parse(bench.network.sent.head!);
+    bench.done();
+    return dontFragment;
+  };
+  assertEquals([sent(552, "want"), sent(553, "want"), sent(1500, "want")], [false, true, true]);
+  assertEquals([sent(552, "do"), sent(552, "probe")], [true, true]);
 });
 
 Deno.test("golden: a datagram over IPv4", () => {

@@ -133,7 +133,7 @@ function formatEdt(results: readonly (EdtResult & { deliveryRate?: number })[]):
     ]),
     "",
     table([
-      ["requests beside 8 flows", "answers", "p50", "p99", "± p99", "p99.9"].map(bold),
+      ["requests beside 8 flows", "answers", "p50", "p99", "± p99", "p99.9", "the flows"].map(bold),
       ...results.flatMap((r) =>
         ([["1 byte", r.small], ["20 kB", r.large]] as const).map(([size, times]) => [
           `${r.pacing}, answers of ${size}`,
@@ -142,6 +142,7 @@ function formatEdt(results: readonly (EdtResult & { deliveryRate?: number })[]):
           ms(times.p99),
           `${times.p99Error.toFixed(4)} ms`,
           ms(times.p999),
+          `${times.bulkMbitPerSec.toFixed(2)} Mbit/s`,
         ])
       ),
     ]),

@@ -8,6 +8,7 @@
  */
 
 import { type Host, openHost } from "../runtime/open_host.ts";
+import { limitFor } from "../lab/edt.ts";
 import type { TcpConn } from "../socket/tcp_conn.ts";
 import type { PortConfig, SleeperConfig } from "../stack/options.ts";
 import type { TcpInfo } from "../tcp/info.ts";
@@ -65,7 +66,7 @@ export interface EdtPeerResult {
   info: TcpInfo;
   /** Median of the delivery-rate samples, in bit/s. */
   deliveryRate: number;
-  /** Bytes acknowledged since `start` was answered, a second, as Mbit/s. */
+  /** Bytes of all flows acknowledged a second since they had settled, as Mbit/s. */
   goodputMbitPerSec: number;
   /** What carried the datagrams and waited for deadlines. */
   underlay: string;
@@ -141,12 +142,13 @@ class Sender {
   /** Opens the flows; resolves when all send. */
   async start(): Promise<void> {
     const { flows, rateBytesPerSec, pacing } = this.#settings;
+    const { mtu } = this.#host.inspect().interfaces[0]!;
     for (let i = 0; i < flows; i++) {
       const conn = await this.#host.connect({
         hostname: PARENT_ADDRESS,
         port: BULK_PORT,
         pacing,
-        maxPacingRateBytesPerSec: rateBytesPerSec,
+        maxPacingRateBytesPerSec: limitFor(pacing, rateBytesPerSec, mtu),
       });
       this.#flows.push(conn);
       this.#fill(conn);
@@ -162,7 +164,7 @@ class Sender {
     return {
       info,
       deliveryRate: sorted[sorted.length >> 1] ?? info.deliveryRate,
-      goodputMbitPerSec: (info.bytesAcked - this.#ackedAtStart) * 8 / (performance.now() - this.#startedAt) / 1000,
+      goodputMbitPerSec: (this.#bytesAcked() - this.#ackedAtStart) * 8 / (performance.now() - this.#startedAt) / 1000,
       underlay: `port ${ports[0]!.kind}, sleeper ${sleeper.kind}`,
     };
   }
@@ -171,8 +173,12 @@ class Sender {
   #measure(): void {
     const flow = this.#flows[0]!;
     this.#startedAt = performance.now();
-    this.#ackedAtStart = flow.info().bytesAcked;
+    this.#ackedAtStart = this.#bytesAcked();
     setInterval(() => this.#rates.push(flow.info().deliveryRate), SAMPLE_MILLISECONDS);
+  }
+
+  #bytesAcked(): number {
+    return this.#flows.reduce((sum, flow) => sum + flow.info().bytesAcked, 0);
   }
 
   async #fill(conn: TcpConn): Promise<void> {

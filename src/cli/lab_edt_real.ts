@@ -88,11 +88,11 @@ export async function runRealEdt(
   );
   const ask = async (answerBytes: number): Promise<RequestTimes> => {
     const what = `requests with answers of ${answerBytes} bytes, ${4 * seconds} s`;
-    const [times] = await run({ ...requests, answerBytes }, what, async (p) => {
+    const [times, { goodputMbitPerSec }] = await run({ ...requests, answerBytes }, what, async (p) => {
       await p.start();
       return await p.requests(answerBytes, 4 * seconds * 1000);
     });
-    return times;
+    return summarizeRequests(times, goodputMbitPerSec);
   };
   return {
     pacing,
@@ -170,8 +170,8 @@ class Pair {
     await delay(this.#settle);
   }
 
-  /** Asks at random times, one request at a time. */
-  async requests(answerBytes: number, milliseconds: number): Promise<RequestTimes> {
+  /** Asks at random times, one request at a time; returns how long each took, in nanoseconds. */
+  async requests(answerBytes: number, milliseconds: number): Promise<number[]> {
     const conn = await this.#host.connect({ hostname: SENDER_ADDRESS, port: REQUEST_PORT, noDelay: true });
     const times: number[] = [];
     const byte = new Uint8Array(1);
@@ -188,7 +188,7 @@ class Pair {
       times.push((performance.now() - from) * 1e6);
     }
     conn.close();
-    return summarizeRequests(times);
+    return times;
   }
 
   async #takeBulk(): Promise<void> {

@@ -11,6 +11,9 @@
  * rttvar, the smallest round-trip time and the delivery rate. Part 2 shows how long one-byte answers and answers of
  * 20 kB take that come from the same host as the bulk.
  *
+ * Both modes carry the same load. A stamp counts payload, and the queueing discipline counts packets with their headers;
+ * so the limit that it is given is larger by these, else its flows would leave more of the link to the requests.
+ *
  * All of it is in virtual time: the same seed gives the same figures.
  *
  * @module
@@ -33,6 +36,9 @@ export const EDT_RATE_BYTES_PER_SEC = 3_000_000;
 /** One-way delay of the path. */
 const ONE_WAY: Duration = 50 * MICROSECOND;
 
+/** The MTU of the path, which is what the simulator gives a link by default. */
+const MTU = 1500;
+
 const BULK_PORT = 5001;
 const REQUEST_PORT = 7;
 
@@ -48,7 +54,15 @@ export const EDT_PARTS = {
   requestGapMax: 20 * MILLISECOND,
 } as const;
 
-/** Round-trip times of requests in milliseconds. */
+/** Bytes of IPv4 and TCP headers, timestamps among them, in a packet of data. */
+const HEADER_BYTES = 52;
+
+/** What a flow on a path of that MTU is limited to, so that its payload has the rate `payloadBytesPerSec`. */
+export function limitFor(pacing: PacingMode, payloadBytesPerSec: number, mtu: number): number {
+  return pacing === "qdisc" ? payloadBytesPerSec * mtu / (mtu - HEADER_BYTES) : payloadBytesPerSec;
+}
+
+/** Round-trip times of requests in milliseconds, and what went beside them. */
 export interface RequestTimes {
   /** Requests answered. */
   count: number;
@@ -60,6 +74,8 @@ export interface RequestTimes {
   p99Error: number;
   /** 99.9th percentile. */
   p999: number;
+  /** Goodput of all bulk flows in Mbit/s. */
+  bulkMbitPerSec: number;
 }
 
 /** What one mode gave. */
@@ -131,7 +147,8 @@ class Sink implements SimApp {
 }
 
 function connect(from: Stack, to: string, port: number, pacing: PacingMode, rate: number, now: Instant): Tcb {
-  const t = from.tcp.connect(IpAddr.parse(to), port, { pacing, maxPacingRateBytesPerSec: rate, noDelay: true }, now);
+  const maxPacingRateBytesPerSec = limitFor(pacing, rate, MTU);
+  const t = from.tcp.connect(IpAddr.parse(to), port, { pacing, maxPacingRateBytesPerSec, noDelay: true }, now);
   if (!(t instanceof Tcb)) throw new Error("the connection was refused");
   return t;
 }
@@ -245,12 +262,13 @@ function requestTimes(pacing: PacingMode, seed: number, seconds: number, answerB
   requester.conn = connect(b, "10.0.0.1", REQUEST_PORT, pacing, Infinity, sim.now);
   sim.run(SECOND);
   requester.start(sim.now);
+  const before = sink.bytes;
   sim.run((1 + seconds * 4) * SECOND);
-  return summarizeRequests(requester.times);
+  return summarizeRequests(requester.times, (sink.bytes - before) * 8 / (seconds * 4) / 1e6);
 }
 
-/** Times of requests, in nanoseconds, by their exact quantiles. */
-export function summarizeRequests(times: readonly Duration[]): RequestTimes {
+/** Times of requests, in nanoseconds, by their exact quantiles, and the goodput of the bulk beside them in Mbit/s. */
+export function summarizeRequests(times: readonly Duration[], bulkMbitPerSec: number): RequestTimes {
   const sorted = [...times].sort((x, y) => x - y);
   const n = sorted.length;
   const at = (rank: number): number =>
@@ -262,5 +280,6 @@ export function summarizeRequests(times: readonly Duration[]): RequestTimes {
     p99: at(0.99 * n),
     p99Error: (at(0.99 * n + spread) - at(0.99 * n - spread)) / 2,
     p999: at(0.999 * n),
+    bulkMbitPerSec,
   };
 }

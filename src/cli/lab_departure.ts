@@ -48,7 +48,8 @@ export const departure: Experiment = {
     `Queues datagrams with departure times of an absolute schedule in FQ and measures how late the UDP socket is given each:
 one flow with a packet every 100 µs up to 1,000 flows with one every 50 ms, for each sleeper and each UDP port that can
 be used here, and what a host without traffic costs. Takes a minute or so; each of the two ports adds half of that.
-The exit code is 1 if any packet left before its time. The goals hold on an idle machine.
+Of the lateness "woke" is how late the host awoke, which is the sleeper's; the rest is what the stack and the call of the
+socket take. The exit code is 1 if any packet left before its time. The goals hold on an idle machine.
 
 The port "linux" needs --allow-ffi (and so does the sleeper "ppoll"), "deno" needs --unstable-net.`,
     FLAGS,
@@ -145,12 +146,13 @@ async function measure(ports: DeparturePort[], sleepers: SleeperKind[], seconds:
 function format({ loads, idle }: Results, skipped: Record<string, string>): string {
   const ms = (n: number): string => n.toFixed(3);
   const percent = (share: number, digits: number): string => `${(share * 100).toFixed(digits)} %`;
-  const head = ["port, sleeper", "flows", "gap ms", "packets/s", "p50 ms", "p99 ms", "max ms", "goal p99"];
+  const head = ["port, sleeper", "flows", "gap ms", "packets/s", "woke p99", "p50 ms", "p99 ms", "max ms", "goal p99"];
   const rows = loads.map((r) => [
     `${r.port}, ${r.sleeper}`,
     `${r.flows}`,
     `${r.gap}`,
     `${r.packetsPerSec}`,
+    ms(r.wokeP99),
     ms(r.p50),
     ms(r.p99),
     ms(r.max),

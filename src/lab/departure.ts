@@ -9,7 +9,8 @@
  *        ▼
  *   FQ ─► driver, woken by the sleeper ─► the UDP port ─► a socket of the loopback
  *        ▲                                    │
- *        not before the departure time        when the socket has been given the packet: lateness
+ *        not before the departure time:       when the socket has been given the packet: lateness
+ *        how late the host awoke
  * ```
  *
  * Everything between the sockets and the system is what a host runs. The schedule does not move with what is late, so
@@ -105,6 +106,8 @@ export interface DepartureResult {
   missing: number;
   /** Packets that left before their time. */
   early: number;
+  /** 99th percentile of how late the host awoke to packets: the sleeper's part; the rest is the port's and the stack's. */
+  wokeP99: number;
   /** Median lateness in milliseconds. */
   p50: number;
   /** 99th percentile. */
@@ -164,6 +167,7 @@ export async function runDeparture(
   await using host = await ProbedHost.open(port, sleeper, environment.sinkPort, load.flows);
   const record = new Departures(schedule, environment, (n) => host.send(n, schedule));
   host.onDeparted = (departAt) => record.departed(departAt, host.now());
+  host.onPulled = (departAt, now) => record.pulled(departAt, now);
   schedule.begin(host.now() + AHEAD);
   for (let n = 0; n < schedule.aheadPackets; n++) host.send(n, schedule);
   await host.sleepUntil(schedule.end);
@@ -239,6 +243,7 @@ class Departures {
   readonly #environment: DepartureEnvironment;
   readonly #queueNext: (n: number) => void;
   readonly #lateness = new LatencyHistogram();
+  readonly #woke = new LatencyHistogram();
   readonly #bins = new Float64Array(BINS);
   /** Packets that the socket was given before their time. */
   early = 0;
@@ -259,6 +264,11 @@ class Departures {
   /** Packets that are still to leave. */
   get missing(): number {
     return this.#schedule.endPacket - this.#schedule.firstCounted - this.#count;
+  }
+
+  /** A turn that began at `now` took the packet of this departure time out of the queue. */
+  pulled(departAt: Instant, now: Instant): void {
+    if (this.#schedule.packetOf(departAt) >= this.#schedule.firstCounted) this.#woke.record(now - departAt);
   }
 
   /** The socket was given the packet of this departure time. */
@@ -284,7 +294,7 @@ class Departures {
 
   result(): Pick<
     DepartureResult,
-    "packets" | "missing" | "p50" | "p99" | "max" | "rateError" | "cpuShare" | "histogram"
+    "packets" | "missing" | "wokeP99" | "p50" | "p99" | "max" | "rateError" | "cpuShare" | "histogram"
   > {
     const lateness = this.#lateness;
     const span = this.#lastAt - this.#firstAt;
@@ -292,6 +302,7 @@ class Departures {
     return {
       packets: this.#count,
       missing: this.missing,
+      wokeP99: this.#woke.percentile(99) ?? 0,
       p50: lateness.percentile(50) ?? 0,
       p99: lateness.percentile(99) ?? 0,
       max: lateness.percentile(100) ?? 0,
@@ -316,6 +327,7 @@ function binFrom(bin: number): Duration {
 /** A host's stack, driver, sleeper and port, with an eye on what the port is given. */
 class ProbedHost implements AsyncDisposable {
   onDeparted: (departAt: Instant) => void = () => {};
+  onPulled: (departAt: Instant, now: Instant) => void = () => {};
   /** Packets that were pulled before their time. */
   early = 0;
   readonly #clock = new MonotonicClock();
@@ -413,7 +425,9 @@ class ProbedHost implements AsyncDisposable {
 
   #pull(now: Instant): Packet | null {
     const p = this.#stack.pull(now);
-    if (p !== null && p.departAt > this.#clock.now()) this.early++;
+    if (p === null) return null;
+    if (p.departAt > this.#clock.now()) this.early++;
+    this.onPulled(p.departAt, now);
     return p;
   }
 }

@@ -45,9 +45,11 @@ for (const port of PORTS) {
       await withSink(async (environment, received) => {
         for (const load of [{ flows: 20, gap: 10 * MILLISECOND }, { flows: 1, gap: MILLISECOND / 4 }]) {
           const result = await runDeparture(port, sleeper, load, 0.1, environment);
-          const { packets, missing, early, p50, p99, max, histogram, packetsPerSec } = result;
+          const { packets, missing, early, wokeP99, p50, p99, max, histogram, packetsPerSec } = result;
           assertEquals({ packets, missing, early }, { packets: packetsPerSec / 10, missing: 0, early: 0 });
           assert(0 < p50 && p50 <= p99 && p99 <= max, `${p50} ${p99} ${max}`);
+          // A host cannot have taken a packet out of the queue later than the socket was given it.
+          assert(0 <= wokeP99 && wokeP99 <= p99, `${wokeP99} ${p99}`);
           assertEquals(histogram.reduce((sum, { count }) => sum + count, 0), packets);
           assert(histogram.every(({ from, to }) => from < to));
           assertLess(histogram.at(-1)!.from, max + 0.001);

@@ -101,5 +101,7 @@ Deno.test("host: a file that cannot be read is told with the path of its impairm
     () => openHost({ address: "10.7.0.1/24", listen, peers: [{ ...peer, impair: { out: "trace /nowhere/at/all" } }] }),
     TypeError,
   );
-  assert(/peers\[0\]\.impair\.out: found .*expected an impairment whose files can be read .*word 2/.test(error.message));
+  assert(
+    /peers\[0\]\.impair\.out: found .*expected an impairment whose files can be read .*word 2/.test(error.message),
+  );
 });

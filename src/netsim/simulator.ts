@@ -56,7 +56,7 @@ export interface SimulatorOptions {
   wirePackets?: number;
   /** The most steps at one instant (default 100,000). */
   stepLimit?: number;
-  /** Keep a digest of all events (default true). It looks at every byte that arrives, which takes a tenth of the time. */
+  /** Keep a digest of all events (default true). It looks at every byte that arrives, which takes a sixth of the time. */
   digest?: boolean;
 }
 

@@ -159,7 +159,7 @@ export class TcpConn implements Disposable, AsyncDisposable {
   /** Where outgoing bytes go; closing it closes the write side, aborting it resets the connection. */
   get writable(): WritableStream<Uint8Array<ArrayBufferLike>> {
     return this.#writable ??= new WritableStream({
-      write: (chunk) => this.#writeAll(chunk),
+      write: (chunk, controller) => this.#writeAll(chunk, controller.signal),
       close: () => this.closeWrite(),
       abort: (reason) => this.abort(reason),
     });
@@ -291,13 +291,14 @@ export class TcpConn implements Disposable, AsyncDisposable {
     return n;
   }
 
-  async #writeAll(bytes: Uint8Array): Promise<void> {
+  /** @param signal gives up what has not been taken: a stream is aborted only when its present write is over */
+  async #writeAll(bytes: Uint8Array, signal: AbortSignal): Promise<void> {
     requireBytes(bytes, "a chunk of the writable stream");
     let from = 0;
     await this.#writes.run(() => {
       from += this.#writeNow(bytes, from);
       return from < bytes.length ? undefined : null;
-    });
+    }, signal);
   }
 
   #endWriting(): void {
@@ -335,6 +336,7 @@ export class TcpConn implements Disposable, AsyncDisposable {
       },
       cancel: () => {
         this.#readCancelled = true;
+        this.#reads.poll(); // one that waits would hold up those after it, and the process
         if (this.#writeEnded) this.close();
       },
     });

@@ -21,7 +21,7 @@ import { isEcnEcho } from "./ecn.ts";
 import { updatePacingRate } from "./pacing.ts";
 import { probeArrived } from "./pmtud.ts";
 import { rackDelivered } from "./rack.ts";
-import { recoveryInput } from "./recovery.ts";
+import { isWindowUsed, recoveryInput } from "./recovery.ts";
 import { EVER_RETRANSMITTED, SACKED } from "./retransmit_queue.ts";
 import { discount, sackInput } from "./scoreboard.ts";
 import { RecoveryState, TcpState } from "./state.ts";
@@ -37,7 +37,8 @@ export function ackInput(t: Tcb, now: Instant): DropReason {
   const s = t.tcp.segment;
   if (seqGt(s.ack, t.sndNxt)) return challenge(t, now, DropReason.TcpBadAck, s.payloadLength > 0);
   // RFC 5961 section 5.2: older than any acknowledgment still on its way can be.
-  const lookBack = Math.min(t.sndWndMax, t.counters.bytesAcked);
+  // Our FIN, if it is acknowledged, was one of the sequence numbers that SND.UNA has passed.
+  const lookBack = Math.min(t.sndWndMax, t.counters.bytesAcked + (t.finSent && !t.hasOutstanding ? 1 : 0));
   if (seqLt(s.ack, seqAdd(t.sndUna, -lookBack))) return challenge(t, now, DropReason.TcpBadAck, false);
 
   const newWindow = s.window << t.sndWndShift;
@@ -106,8 +107,7 @@ function senderInput(t: Tcb, f: AckFacts, acked: number): void {
   f.hasEce = acked >= 0 && isEcnEcho(t, s.flags);
   if (f.hasEce) t.counters.ecnEchoes++;
   const priorDupAcks = t.dupAcks;
-  // RFC 7661 section 4.2: a window of which at least half was used in this round trip is validated, and may grow.
-  sample.isCwndLimited = t.cwndLimited || t.congestion.cwnd < 2 * t.maxInFlightBytes;
+  sample.isCwndLimited = isWindowUsed(t);
   if (acked > 0) advance(t, f, acked);
   if (t.sackOn && s.sackCount > 0) sackInput(t, f);
   if (t.rack.isDsackRound) t.rack.endRound(t.sndUna);

@@ -81,7 +81,7 @@ export function enterTimeWait(t: Tcb, now: Instant): void {
   t.retransmitQueue.clear();
   t.reassembly.clear();
   if (t.receiveRing.length === 0) t.receiveRing.clear();
-  t.tcp.timeWaitCount++;
+  t.tcp.noteTimeWait(t);
   t.raise(SocketEvent.Closed | SocketEvent.Readable | SocketEvent.Writable);
 }
 
@@ -98,7 +98,8 @@ function stopSendTimers(t: Tcb): void {
 export function destroyConnection(t: Tcb, _now: Instant, kind: SocketErrorKind, text: string): void {
   if (t.state === TcpState.Closed) return;
   const listener = t.listener;
-  if (t.state === TcpState.TimeWait) t.tcp.timeWaitCount--;
+  const wasOver = t.state === TcpState.TimeWait;
+  if (wasOver) t.tcp.timeWaitCount--;
   t.state = TcpState.Closed;
   if (t.error === SocketErrorKind.None) {
     t.error = kind;
@@ -122,5 +123,6 @@ export function destroyConnection(t: Tcb, _now: Instant, kind: SocketErrorKind, 
   t.retransmittedBytes = 0;
   t.tcp.forget(t);
   if (listener !== null) listener.onGone(t);
+  if (wasOver) return; // the application was told when TIME-WAIT began
   t.raise(SocketEvent.Closed | SocketEvent.Readable | SocketEvent.Writable);
 }

@@ -32,6 +32,8 @@ import { receiveWindow } from "./window.ts";
 /** Acknowledgments that do not wait after a CE mark: the sender is to know soon how it goes on; as Linux. */
 const CE_QUICK_ACKS = 2;
 
+const RESET_TEXT = "the peer reset the connection";
+
 /** Takes the segment in `tcp.segment`, whose data lies in `p`. */
 export function segmentInput(t: Tcb, p: Packet, now: Instant): DropReason {
   const s = t.tcp.segment;
@@ -50,13 +52,16 @@ export function segmentInput(t: Tcb, p: Packet, now: Instant): DropReason {
 
   // PAWS (RFC 7323 section 5.3); resets are exempt.
   if (t.timestampsOn && !hasRst) {
-    if (!s.hasTimestamps) return DropReason.TcpPaws; // section 3.2: silently
-    if (isOldTimestamp(t, now)) return challenge(t, now, DropReason.TcpPaws, s.payloadLength > 0);
+    if (!s.hasTimestamps) {
+      // Section 3.2: silently. But a SYN may be of a peer that has begun anew: RFC 5961 section 4.2 has it answered.
+      if ((s.flags & SYN) === 0) return DropReason.TcpPaws;
+    } else if (isOldTimestamp(t, now)) return challenge(t, now, DropReason.TcpPaws, s.payloadLength > 0);
   }
 
   // Sequence number.
   const window = receiveWindow(t);
-  const length = s.payloadLength + ((s.flags & SYN) !== 0 ? 1 : 0) + ((s.flags & FIN) !== 0 ? 1 : 0);
+  // A reset stands where its sequence number does: what it carries says why (RFC 9293 section 3.5.3), and is no data.
+  const length = hasRst ? 0 : s.payloadLength + ((s.flags & SYN) !== 0 ? 1 : 0) + ((s.flags & FIN) !== 0 ? 1 : 0);
   if (!isAcceptable(t, s.seq, length, window)) {
     if (hasRst) return DropReason.TcpOutOfWindow;
     // With a closed window valid acknowledgments are still taken (RFC 9293 section 3.10.7.4).
@@ -159,10 +164,12 @@ function resetInput(t: Tcb, now: Instant): DropReason {
     case TcpState.Closing:
     case TcpState.LastAck:
     case TcpState.TimeWait:
-      destroyConnection(t, now, SocketErrorKind.None, "");
+      // In order only if the peer has all that was written before the close.
+      if (t.unackedBytes === 0) destroyConnection(t, now, SocketErrorKind.None, "");
+      else destroyConnection(t, now, SocketErrorKind.ConnectionReset, RESET_TEXT);
       break;
     default:
-      destroyConnection(t, now, SocketErrorKind.ConnectionReset, "the peer reset the connection");
+      destroyConnection(t, now, SocketErrorKind.ConnectionReset, RESET_TEXT);
   }
   return DropReason.None;
 }

@@ -31,7 +31,7 @@ import { timestamp } from "./timestamps.ts";
 import { scheduleProbe } from "./tlp.ts";
 import { advertiseWindow } from "./window.ts";
 
-/** When new data for which there was no packet is tried again. */
+/** After so long, at the earliest, something is tried again for which there was no packet. */
 const NO_PACKET_RETRY: Duration = MILLISECOND;
 
 /** Which counter a retransmission belongs to. */
@@ -74,7 +74,7 @@ export function output(t: Tcb, now: Instant): void {
 export function sendAck(t: Tcb, now: Instant): void {
   if (sendSegment(t, ACK, t.sndNxt, 0, 0, now)) return;
   t.ackNow = true;
-  t.delayedAckAt = now + ackDelay(t);
+  t.delayedAckAt = now + Math.max(ackDelay(t), NO_PACKET_RETRY);
 }
 
 /** Sends a SYN, or in SYN-RECEIVED a SYN-ACK. */
@@ -336,9 +336,16 @@ function sendSegment(
 ): boolean {
   const tcp = t.tcp;
   const p = packet ?? tcp.network.acquire();
-  if (p === null) return false;
+  if (p === null) {
+    tcp.refusal = DropReason.None; // nobody was asked
+    return false;
+  }
   const h = tcp.header;
   stampSegment(t, now);
+  let { departAt } = t;
+  if (length > 0) t.dataDepartAt = departAt;
+  // Pacing is for data: an acknowledgment that waited for the next turn would slow down what the peer sends.
+  else if ((flags & (SYN | FIN | RST)) === 0) departAt = Math.max(now, t.dataDepartAt);
   h.srcPort = t.localPort;
   h.dstPort = t.remotePort;
   h.seq = seq;
@@ -356,7 +363,7 @@ function sendSegment(
   }
   if (t.timestampsOn) {
     h.hasTimestamps = true;
-    h.tsVal = timestamp(t, t.departAt);
+    h.tsVal = timestamp(t, departAt);
     h.tsEcr = (flags & ACK) !== 0 ? t.tsRecent : 0;
   }
   const dsack = t.dsackLeft !== t.dsackRight;
@@ -383,7 +390,7 @@ function sendSegment(
   ip.setDefaults(IpProtocol.Tcp, p.length);
   if (isNewData && t.ecnOn) markEct(ip);
   emitTcp(p.view, p.start, p.end, ip, h);
-  p.departAt = t.pacing === "qdisc" ? 0 : t.departAt;
+  p.departAt = t.pacing === "qdisc" ? 0 : departAt;
   p.flow = t.flow;
   t.counters.segmentsOut++;
   if (length > 0) onDataSent(t, length);

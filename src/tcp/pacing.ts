@@ -5,11 +5,13 @@
  * start and 1.2 times after it. Data leaves in bursts of about a millisecond, at least two segments; the segments of a
  * burst share one stamp, and after it the next stamp lies as much later as the burst takes at the rate. Time that went by
  * unused since the last stamp is made up for by at most half of that step, so that a late timer does no harm on average.
- * The first ten data segments are not paced.
+ * The first ten data segments are not paced. Bare acknowledgments are not either: they depart at once, behind the data that
+ * has been handed over before them. (Linux gives them the next stamp.)
  *
  * Four models, by name:
  *
- * - `edt`: TCP stamps, the queueing discipline keeps the stamps, the round-trip time counts from the stamp.
+ * - `edt`: TCP stamps, the queueing discipline keeps the stamps, the round-trip time counts from the stamp. Where a stamp lies
+ *   more than 5 ms ahead TCP waits with the segment, so that what it acknowledges is not old when it departs.
  * - `qdisc`: as before earliest departure times: the queueing discipline spaces the flow at the rate that it is told, and
  *   the round-trip time counts from the hand-over, so that it holds the time spent waiting there.
  * - `internal`: TCP itself waits for the stamp; nothing is queued below.
@@ -23,7 +25,7 @@
  * @module
  */
 
-import { type Instant, MILLISECOND, SECOND } from "../base/time.ts";
+import { type Duration, type Instant, MILLISECOND, SECOND } from "../base/time.ts";
 import type { Tcb } from "./tcb.ts";
 
 /** How a connection is paced. */
@@ -38,6 +40,12 @@ const UNPACED_SEGMENTS = 10;
 /** Rate over window per round-trip time, below half of ssthresh and above (Linux: 200 % and 120 %). */
 const SLOW_START_RATIO = 2;
 const AVOIDANCE_RATIO = 1.2;
+
+/**
+ * So long before its departure a segment leaves TCP at most, twice the runtime's lateness apart: it is to carry what is known
+ * by then.
+ */
+const HELD_BELOW: Duration = 5 * MILLISECOND;
 
 /** The least segments of a burst. */
 const BURST_SEGMENTS = 2;
@@ -95,9 +103,17 @@ export function endBurst(t: Tcb): void {
   t.pacingCredit = 0;
 }
 
-/** With internal pacing: true if the next segment's time has not come; the pacing timer is set. */
+/** True if the time to hand the next segment over has not come; the pacing timer is set. */
 export function isTooEarly(t: Tcb, now: Instant): boolean {
-  if (t.pacing !== "internal" || t.departAt <= now) return false;
+  if (t.departAt <= now) return false;
+  if (t.pacing === "edt") {
+    if (t.departAt - now <= HELD_BELOW) return false;
+    const early = HELD_BELOW + 2 * t.tcp.network.lateness();
+    if (t.departAt - now <= early) return false;
+    t.paceAt = t.departAt - early;
+    return true;
+  }
+  if (t.pacing !== "internal") return false;
   t.paceAt = t.departAt;
   return true;
 }

@@ -23,7 +23,7 @@
 import { type Instant, NEVER } from "../base/time.ts";
 import { seqAdd, seqDiff, seqGe, seqGt, seqLt } from "../wire/seq.ts";
 import type { AckFacts } from "./ack_facts.ts";
-import { CongestionSignal } from "./congestion/control.ts";
+import { type AckSample, CongestionSignal } from "./congestion/control.ts";
 import { retransmitHead, RetransmitKind } from "./output.ts";
 import { updatePacingRate } from "./pacing.ts";
 import { probeLost } from "./pmtud.ts";
@@ -43,9 +43,24 @@ import { expireUndo, isOriginalAcked, limitUndo, mayUndo, startUndo, undoReducti
  */
 export function signalCongestion(t: Tcb, signal: CongestionSignal, una: number, now: Instant): void {
   const sample = t.tcp.sample;
-  sample.now = now;
+  describe(t, sample, now);
   sample.priorInFlightBytes = Math.min(seqDiff(t.sndNxt, una), t.congestion.cwnd);
+  sample.isInRecovery = signal !== CongestionSignal.Ecn;
+  t.congestion.onCongestion(signal, sample);
+  t.noticedWhy = t.congestion.why;
+}
+
+/** RFC 7661 section 4.2: a window of which at least half was used in this round trip is validated, and may grow. */
+export function isWindowUsed(t: Tcb): boolean {
+  return t.cwndLimited || t.congestion.cwnd < 2 * t.maxInFlightBytes;
+}
+
+/** Writes how the connection stands. All share one sample, which may have told of another one last. */
+function describe(t: Tcb, sample: AckSample, now: Instant): void {
+  sample.now = now;
   sample.inFlightBytes = t.inFlightBytes;
+  sample.isCwndLimited = isWindowUsed(t);
+  sample.isAppLimited = false;
   sample.sndUna = t.sndUna;
   sample.sndNxt = t.sndNxt;
   sample.minRtt = t.rtt.minRtt;
@@ -53,9 +68,6 @@ export function signalCongestion(t: Tcb, signal: CongestionSignal, una: number, 
   sample.hasSack = t.sackOn;
   sample.totalDeliveredBytes = t.rate.deliveredBytes;
   sample.totalLostBytes = t.rate.totalLostBytes;
-  sample.isInRecovery = signal !== CongestionSignal.Ecn;
-  t.congestion.onCongestion(signal, sample);
-  t.noticedWhy = t.congestion.why;
 }
 
 /** One acknowledgment: SND.UNA and the scoreboard have been brought up to date. */
@@ -304,15 +316,13 @@ export function onReorderTimeout(t: Tcb, now: Instant): void {
   if (starts && !t.congestion.ownsRecovery) t.prr.update(t, 0, false);
   if (t.congestion.ownsRecovery) {
     const sample = t.tcp.sample;
-    sample.now = now;
+    describe(t, sample, now);
     sample.ackedBytes = 0;
     sample.deliveredBytes = 0;
     sample.deliveryRateBytesPerSec = 0;
     sample.priorDeliveredBytes = -1;
     sample.rtt = -1;
     sample.lostBytes = Math.max(0, t.lostBytes - f.priorLostBytes);
-    sample.inFlightBytes = t.inFlightBytes;
-    sample.totalLostBytes = t.rate.totalLostBytes;
     sample.isInRecovery = true;
     sample.hasEce = false;
     t.congestion.onAck(sample);

@@ -313,6 +313,8 @@ export class Tcb implements EventSource {
   lastSentAt: Instant = 0;
   /** Departure stamp of the latest segment. */
   departAt: Instant = 0;
+  /** The same of the latest with data. */
+  dataDepartAt: Instant = 0;
   /** Departure stamp of the first SYN or SYN-ACK. */
   synSentAt: Instant = 0;
   /** Timeouts in a row without progress. */

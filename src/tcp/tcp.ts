@@ -18,7 +18,7 @@ import { type Duration, type Instant, SECOND } from "../base/time.ts";
 import { IpAddr } from "../wire/ip_addr.ts";
 import { IpHeader, IpProtocol } from "../wire/ip_header.ts";
 import { seqAdd, seqDiff, seqGe, seqGt } from "../wire/seq.ts";
-import { ACK, parseTcp, RST, SYN, TcpHeader } from "../wire/tcp.ts";
+import { ACK, FIN, parseTcp, RST, SYN, TcpHeader } from "../wire/tcp.ts";
 import { AckFacts } from "./ack_facts.ts";
 import { destroyConnection } from "./close.ts";
 import { AckSample, type CongestionControl, LossSample } from "./congestion/control.ts";
@@ -40,6 +40,9 @@ import { nextDeadline, runTimers } from "./timers.ts";
 /** First port of the dynamic range (RFC 6335 section 6). */
 const FIRST_EPHEMERAL_PORT = 49152;
 const EPHEMERAL_PORTS = 65536 - FIRST_EPHEMERAL_PORT;
+
+/** So many connections that are gone are remembered among those in TIME-WAIT, besides as many as are there, before they are removed. */
+const TIME_WAITS_OVER = 64;
 
 /** A connection in TIME-WAIT whose peer sent its last timestamp so long ago may be followed by another from the same port. */
 const REUSE_AFTER: Duration = SECOND;
@@ -113,6 +116,9 @@ export class Tcp {
   #ready: number[] = [];
   #readyCount = 0;
   #readySpare: number[] = [];
+  /** Connections in the order in which they entered TIME-WAIT, from the head on; some are gone. */
+  #timeWaits: Tcb[] = [];
+  #timeWaitHead = 0;
   #issFloor = 0;
   readonly #hashSeed: number;
   #portSearches = 0;
@@ -159,6 +165,10 @@ export class Tcp {
         s.seq = seqAdd(s.seq, 1);
         reason = dataInput(t, p, now);
       }
+    } else if (t.state === TcpState.SynReceived && this.#bringsCookie(t, ip, now)) {
+      const listener = t.listener!;
+      destroyConnection(t, now, SocketErrorKind.None, "");
+      return this.#openByCookie(listener, p, ip, now);
     } else {
       reason = segmentInput(t, p, now);
     }
@@ -206,6 +216,8 @@ export class Tcp {
     if (kind === ACK && mayHaveCookie(this, listener, now)) {
       if (listener.isOverfull) return DropReason.TcpBacklog;
       if (takeCookie(this, ip, now)) return this.#openByCookie(listener, p, ip, now);
+      // What has overtaken the first acknowledgment or data cannot tell the SYN's sequence number: it will come again.
+      if (s.payloadLength > 0 || (s.flags & FIN) !== 0) return DropReason.TcpBadAck;
     }
     if (kind === SYN && listener.isFull && !listener.isQueueFull && this.options.synCookies) {
       return sendCookie(this, listener, ip, now);
@@ -222,6 +234,17 @@ export class Tcp {
     this.#issFloor = 0;
     this.schedule(t);
     return reason;
+  }
+
+  /**
+   * True if the segment for `t`, in SYN-RECEIVED, brings back a cookie: that answered a copy of the SYN when there was no room,
+   * and the peer knows nothing of our second answer.
+   */
+  #bringsCookie(t: Tcb, ip: IpHeader, now: Instant): boolean {
+    const { listener } = t;
+    const s = this.segment;
+    if (listener === null || (s.flags & (SYN | ACK | RST)) !== ACK || s.ack === t.sndNxt) return false;
+    return mayHaveCookie(this, listener, now) && takeCookie(this, ip, now);
   }
 
   /** The acknowledgment of a cookie opens a connection, and its data is taken. */
@@ -428,16 +451,24 @@ export class Tcp {
     return this.secrets.hash(use, l.w0, l.w1, l.w2, l.w3, r.w0, r.w1, r.w2, r.w3, ports, 0);
   }
 
+  /** `t` has entered TIME-WAIT; used by `enterTimeWait`. */
+  noteTimeWait(t: Tcb): void {
+    this.timeWaitCount++;
+    this.#timeWaits.push(t);
+    if (this.#timeWaits.length <= 2 * this.timeWaitCount + TIME_WAITS_OVER) return;
+    this.#timeWaits = this.#timeWaits.filter((waiting) => waiting.state === TcpState.TimeWait);
+    this.#timeWaitHead = 0;
+  }
+
   /** Makes room for a connection by ending the one that has been in TIME-WAIT longest; false if there is none. */
   #endOldestTimeWait(now: Instant): boolean {
-    if (this.timeWaitCount === 0) return false;
-    let oldest: Tcb | null = null;
-    for (const t of this.connections()) {
-      if (t.state === TcpState.TimeWait && (oldest === null || t.timeWaitAt < oldest.timeWaitAt)) oldest = t;
+    while (this.#timeWaitHead < this.#timeWaits.length) {
+      const t = this.#timeWaits[this.#timeWaitHead++]!;
+      if (t.state !== TcpState.TimeWait) continue;
+      destroyConnection(t, now, SocketErrorKind.None, "");
+      return true;
     }
-    if (oldest === null) return false;
-    destroyConnection(oldest, now, SocketErrorKind.None, "");
-    return true;
+    return false;
   }
 
   #make(

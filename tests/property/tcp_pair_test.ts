@@ -161,7 +161,7 @@ function randomOptions(rng: Rng): Partial<TcpOptions> {
     synAckRetries: 40,
     retries: 60,
     maxRto: 10 * SECOND,
-    timeWait: 30 * SECOND,
+    timeWait: 240 * SECOND,
   };
 }
 

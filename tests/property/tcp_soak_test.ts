@@ -92,3 +92,35 @@ for (const seed of [2, 3]) {
     }
   });
 }
+
+for (const pacing of ["edt", "internal", "off"] as const) {
+  Deno.test(`tcp soak: an end that is paced slowly keeps its rate, and takes in as fast as the link goes (${pacing})`, () => {
+    const link = { ...GOOD_LINK, rateBytesPerSec: 1_000_000 };
+    const rate = pacing === "off" ? Infinity : 5000;
+    const options = [{ pacing, maxPacingRateBytesPerSec: rate }, {}] as const;
+    const pair = new TcpPair(new Rng(4).fork("soak"), 4, 1500, [link, link], options);
+    const listener = pair.b.tcp.listen(pair.b.address, 80);
+    assert(listener instanceof TcpListener);
+    const a = pair.a.tcp.connect(pair.b.address, 80, {}, 0);
+    assert(a instanceof Tcb);
+    let b: Tcb | null = null;
+    const block = new Uint8Array(16384);
+    while (pair.now < 20 * SECOND) {
+      pair.step(Math.max(pair.now, pair.nextAt()));
+      b ??= listener.accept();
+      for (const t of [a, b]) {
+        if (t === null) continue;
+        while (t.read(block) > 0);
+        t.write(block, 0, block.length);
+      }
+    }
+    assert(b !== null);
+    // Of the link something is taken by headers and acknowledgments, and lost to slow start.
+    assert(a.counters.bytesReceived > 0.9 * 20 * 1_000_000 * 1448 / 1500, `${a.counters.bytesReceived} bytes came in`);
+    assertEquals([b.counters.bytesRetransmitted, pair.b.drops.total()], [0, 0]);
+    if (rate === Infinity) return;
+    // The first ten segments are not paced.
+    const sent = (b.counters.bytesReceived - 10 * 1448) / 20;
+    assert(sent > 0.9 * rate && sent < 1.1 * rate, `sent at ${sent} bytes per second`);
+  });
+}

@@ -122,3 +122,40 @@ pairTest("streams: a reset is the error of both streams", async (openPair) => {
   await assertRejects(() => reading, Deno.errors.ConnectionReset);
   await assertRejects(() => server.writable.getWriter().write(new Uint8Array(1)), Deno.errors.ConnectionReset);
 });
+
+for (const mode of ["default", "byob"] as const) {
+  pairTest(
+    `streams: cancelling gives up a read that waits, so that nothing waits behind it (${mode})`,
+    async (openPair) => {
+      await using pair = await openPair();
+      const [client, server] = await connected(pair);
+      const reader = mode === "byob" ? server.readable.getReader({ mode }) : server.readable.getReader();
+      const waiting = mode === "byob"
+        ? (reader as ReadableStreamBYOBReader).read(new Uint8Array(16))
+        : (reader as ReadableStreamDefaultReader).read();
+      const behind = server.read(new Uint8Array(16));
+      await reader.cancel();
+      assertEquals((await waiting).done, true);
+      await assertRejects(() => behind, Deno.errors.BadResource, "cancelled");
+      await assertRejects(() => server.read(new Uint8Array(16)), Deno.errors.BadResource, "cancelled");
+      // The other direction is as it was.
+      assertEquals(await server.write(pattern(10)), 10);
+      assertEquals(await client.read(new Uint8Array(16)), 10);
+    },
+  );
+}
+
+pairTest("streams: aborting the writable does not wait for a write that waits for room", async (openPair) => {
+  await using pair = await openPair();
+  const [client, server] = await connected(pair);
+  const writer = client.writable.getWriter();
+  const failed = writer.closed.catch((error) => error);
+  const stuck = writer.write(pattern(8_000_000)).catch((error) => error);
+  while (server.info().bytesReceived < 100_000) await new Promise((resolve) => setTimeout(resolve, 5));
+  const why = new Error("no longer wanted");
+  await writer.abort(why);
+  assertStrictEquals(await stuck, why);
+  assertStrictEquals(await failed, why);
+  assertStrictEquals(await client.closed, why);
+  assertEquals((await server.closed)?.name, "ConnectionReset");
+});

@@ -1,9 +1,14 @@
 import { assert, assertEquals } from "@std/assert";
+import { DropReason } from "../../src/base/drop.ts";
 import { SocketErrorKind } from "../../src/base/errors.ts";
+import { Rng } from "../../src/base/rng.ts";
 import { SECOND } from "../../src/base/time.ts";
 import { Simulator } from "../../src/netsim/simulator.ts";
+import { enterTimeWait } from "../../src/tcp/close.ts";
 import { TcpState } from "../../src/tcp/state.ts";
+import { Tcb } from "../../src/tcp/tcb.ts";
 import { IpAddr } from "../../src/wire/ip_addr.ts";
+import { GOOD_LINK, TcpPair } from "../testing/tcp_pair.ts";
 import { readAll, TcpTrace } from "../testing/tcp_trace.ts";
 
 Deno.test("limits: an orphan is given up though the peer keeps its window closed and answers", () => {
@@ -64,6 +69,51 @@ Deno.test("limits: TIME-WAIT makes room for new connections, the oldest first", 
     SocketErrorKind.NoBufferSpace,
     "open connections are not given up",
   );
+});
+
+Deno.test("limits: to find the oldest in TIME-WAIT the others are not looked through, and those that are gone are forgotten", () => {
+  const limit = 300;
+  const pair = new TcpPair(new Rng(1), 4, 1500, [GOOD_LINK, GOOD_LINK], [
+    { connectionLimit: limit, timeWait: SECOND },
+    {},
+  ]);
+  const { tcp, pool } = pair.a;
+  pair.a.output = (p) => {
+    pool.release(p);
+    return DropReason.None;
+  };
+  let looked = 0;
+  const connections = tcp.connections.bind(tcp);
+  tcp.connections = function* () {
+    looked++;
+    yield* connections();
+  };
+  const waiting: Tcb[] = [];
+  let now = 0;
+  const add = (): void => {
+    const t = tcp.connect(pair.b.address, 80, {}, ++now);
+    assert(t instanceof Tcb);
+    t.sndNxt = t.sndUna; // as if the SYN, all data and the FIN were acknowledged
+    enterTimeWait(t, now);
+    waiting.push(t);
+  };
+  for (let i = 0; i < 4 * limit; i++) {
+    add();
+    // Each that is new takes the place of the oldest.
+    const over = waiting.length - limit;
+    if (over > 0) assertEquals([waiting[over - 1]!.state, waiting[over]!.state], [TcpState.Closed, TcpState.TimeWait]);
+    assertEquals(tcp.timeWaitCount, Math.min(waiting.length, limit));
+    if (i !== 2 * limit) continue;
+    waiting.splice(-3, 1)[0]!.abort(now); // one from the middle is gone by itself
+    assertEquals([tcp.timeWaitCount, tcp.connectionCount], [limit - 1, limit - 1]);
+  }
+  assertEquals(looked, 0);
+  // All of them end by time; then it begins again.
+  now += 2 * SECOND;
+  tcp.timeout(now);
+  assertEquals([tcp.timeWaitCount, tcp.connectionCount], [0, 0]);
+  for (let i = 0; i < limit + 1; i++) add();
+  assertEquals([tcp.timeWaitCount, waiting.at(-limit - 1)!.state], [limit, TcpState.Closed]);
 });
 
 Deno.test("limits: a broadcast address is refused at once", () => {

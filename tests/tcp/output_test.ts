@@ -229,6 +229,24 @@ for (const [name, cause, ack] of PROMPT) {
   });
 }
 
+for (const delayedAck of [0, "adaptive"] as const) {
+  Deno.test(`output: while there is no packet for an acknowledgment TCP comes to rest in between (delayedAck ${delayedAck})`, () => {
+    const h = new TcpTrace({ delayedAck });
+    h.established();
+    h.packetsLeft = 0;
+    h.in({ flags: "P.", seq: 1, ack: 1, len: 10 });
+    for (let i = 0; i < 100; i++) {
+      h.flush();
+      assert(h.tcp.nextAt() > h.now);
+      h.pass(1);
+    }
+    h.packetsLeft = Infinity;
+    h.pass(200);
+    h.out({ flags: ".", ack: 11 });
+    h.quietUntil(1000);
+  });
+}
+
 Deno.test("output: so does the one that ends the handshake", () => {
   const h = new TcpTrace();
   h.connect();

@@ -118,6 +118,64 @@ Deno.test("pacing off and qdisc: no stamp lies ahead", () => {
   }
 });
 
+for (const lateness of [0, 10]) {
+  const most = 5 + 2 * lateness;
+  Deno.test(`pacing edt: nothing is handed over more than ${most} ms before it departs, and all of it departs in time`, () => {
+    const h = new TcpTrace({ maxPacingRateBytesPerSec: 20_000, pacing: "edt" });
+    const t = h.established({ ts: true, wscale: 7 }, 100);
+    h.latency = lateness * MILLISECOND;
+    h.write(t, 20 * t.mss);
+    h.flush();
+    h.in({ flags: ".", seq: 1, ack: 1 + 10 * t.mss });
+    h.allCaught();
+    const departures: number[] = [];
+    let earliest = 0;
+    for (let ms = 0; ms < 400; ms++) {
+      h.pass(1);
+      for (const { at, segment } of h.allCaught()) {
+        assert(
+          at - h.now <= most * MILLISECOND,
+          `${segment.seq} was handed over ${(at - h.now) / MILLISECOND} ms ahead`,
+        );
+        departures.push(at);
+        earliest = Math.max(earliest, at - h.now);
+        h.in({ flags: ".", seq: 1, ack: segment.seq! + segment.len! }, false);
+      }
+    }
+    assert(departures.length >= 5, `${departures.length} segments`);
+    // Two segments a burst: as far apart as 20,000 bytes a second make them, however early they were handed over.
+    const steps = departures.slice(1).map((at, i) => at - departures[i]!).filter((step) => step > 0);
+    for (const step of steps) assertAlmostEquals(step, 2 * t.mss / 20_000 * SECOND, 2);
+    assert(earliest > (most - 2) * MILLISECOND, "a late runtime needs it as early as it may be");
+  });
+}
+
+for (const pacing of ["edt", "internal", "off"] as const) {
+  for (const ts of [false, true]) {
+    Deno.test(`pacing ${pacing}: acknowledgments do not wait for their turn${ts ? ", and TSval never goes back" : ""}`, () => {
+      const h = new TcpTrace({ pacing, maxPacingRateBytesPerSec: 10_000, delayedAck: 0 });
+      const t = h.established({ ts, wscale: 7 }, 100);
+      h.write(t, 40 * t.mss);
+      h.pass(0);
+      h.allCaught();
+      for (let i = 1; i <= 5; i++) {
+        h.pass(10);
+        h.in({ flags: ".", seq: 1, ack: 1 + 2 * i * t.mss });
+      }
+      const caught = h.allCaught();
+      h.in({ flags: "P.", seq: 1, ack: 1 + 10 * t.mss, len: 10 });
+      const answer = h.allCaught().filter(({ segment }) => segment.len === 0);
+      assertEquals(answer.map(({ at, segment }) => [at, segment.ack]), [[h.now, 11]]);
+      if (pacing === "edt") assert(t.departAt > h.now, "nothing was being paced");
+      h.pass(5000);
+      caught.push(...answer, ...h.allCaught());
+      if (!ts) return;
+      const stamps = caught.map(({ segment }) => (segment.ts as [number, number])[0]);
+      for (let i = 1; i < stamps.length; i++) assert(stamps[i]! - stamps[i - 1]! >= 0, "TSval went back");
+    });
+  }
+}
+
 Deno.test("pacing: small queues hold two bursts, or what a late runtime needs", () => {
   const h = new TcpTrace({ pacing: "edt" });
   const t = paced(h, 10);

@@ -233,3 +233,24 @@ Deno.test("pmtud: the loss of a probe alone is no congestion", () => {
   assertEquals([t.counters.timeouts, t.counters.recoveries], [0, 0]);
   assert(t.mss + 40 <= 1200 && t.mss + 40 > 1184, `found ${t.mss + 40}`);
 });
+
+// Only over IPv4: IPv6 never goes below 1,280 bytes, where one window holds a probe.
+Deno.test("pmtud: the search goes up although loss keeps the window below the size of a probe", () => {
+  const h = new TcpTrace();
+  const t = h.established({ wscale: 7 }, 100);
+  const full = t.mss;
+  h.write(t, 200_000);
+  for (let i = 0; i < 12 && t.mss > 48; i++) h.pass(120_000);
+  assertEquals([t.mss, t.path.isSearching], [48, true]);
+  h.all();
+  // From now on everything arrives; but four segments are all that the control ever lets out, as BBR does after heavy loss.
+  Object.defineProperty(t.congestion, "cwnd", { get: () => 4 * t.mss, set: () => {} });
+  const large: number[] = [];
+  for (let round = 0; t.mss < full && round < 2000; round++) {
+    h.pass(10);
+    const next = t.retransmitQueue.size > 0 ? t.retransmitQueue.end(0) : t.sndNxt;
+    h.in({ flags: ".", seq: 1, ack: (next - TRACE_ISS) | 0 });
+    for (const { len } of h.all()) if (len! > 48) large.push(len!);
+  }
+  assertEquals([t.mss, large[0]], [full, full]);
+});

@@ -1,8 +1,11 @@
 import { assert, assertEquals } from "@std/assert";
 import { MILLISECOND } from "../../src/base/time.ts";
+import type { AckSample } from "../../src/tcp/congestion/control.ts";
 import { rackRemaining, reorderingWindow } from "../../src/tcp/rack.ts";
 import { RecoveryState } from "../../src/tcp/state.ts";
+import type { Tcb } from "../../src/tcp/tcb.ts";
 import { type FlightOptions, Sender } from "../testing/tcp_sender.ts";
+import { TcpTrace } from "../testing/tcp_trace.ts";
 
 /** Ten segments in flight at 40 ms, with a smallest round-trip time of 40 ms: vector 16. */
 function flight(options: FlightOptions = {}): Sender {
@@ -293,3 +296,74 @@ Deno.test("rack: a hole is not counted as reordering when what fills it had been
   s.ack(4);
   assertEquals(s.t.rack.reorderingSeen, false);
 });
+
+for (const congestion of ["cubic", "bbr"]) {
+  for (const timer of ["reordering", "retransmission"]) {
+    Deno.test(`rack: what ${congestion} is told when the ${timer} timer runs out is of its own connection`, () => {
+      const h = new TcpTrace({ congestion, initialCwndSegments: 20, tailLossProbe: false });
+      const listener = h.listen();
+      const open = (port: number, sackOk: boolean): Tcb => {
+        h.remotePort = port;
+        h.in({ flags: "S", seq: 0, mss: 1000, sackOk, wscale: 7 });
+        h.out({ flags: "S." });
+        h.pass(40);
+        h.in({ flags: ".", seq: 1, ack: 1 });
+        return listener.accept()!;
+      };
+      const [a, b] = [open(40000, true), open(40001, false)];
+      const block = new Uint8Array(20_000);
+      a.write(block, 0, block.length);
+      h.all();
+      h.pass(40);
+      h.remotePort = 40000;
+      h.in({ flags: ".", seq: 1, ack: 1, sack: [[1001, 2001]] });
+      h.in({ flags: ".", seq: 1, ack: 2001 }); // it was only late
+      h.in({ flags: ".", seq: 1, ack: 2001, sack: [[4001, 5001]] });
+      // A recovery is on, in which more may turn out to be late.
+      h.pass(10.001);
+      assertEquals(a.recovery, RecoveryState.Recovery);
+      if (timer === "reordering") h.in({ flags: ".", seq: 1, ack: 2001, sack: [[6001, 7001], [4001, 5001]] });
+      assertEquals(a.reorderAt < Infinity, timer === "reordering");
+      // The other connection, which is limited by its application, has an acknowledgment in between.
+      h.remotePort = 40001;
+      b.write(block, 0, 1000);
+      h.flush();
+      h.pass(3);
+      h.in({ flags: ".", seq: 1, ack: 1001 });
+      const seen: unknown[] = [];
+      const wrong: unknown[] = [];
+      const look = (name: string, s: AckSample) => {
+        seen.push(name);
+        const told = [
+          s.totalDeliveredBytes,
+          s.totalLostBytes,
+          s.srtt,
+          s.minRtt,
+          s.sndUna,
+          s.sndNxt,
+          s.hasSack,
+          s.isAppLimited,
+        ];
+        const { rate, rtt } = a;
+        const own = [rate.deliveredBytes, rate.totalLostBytes, rtt.srtt, rtt.minRtt, a.sndUna, a.sndNxt, true, false];
+        told.push(s.isCwndLimited, s.now);
+        own.push(true, h.now);
+        if (JSON.stringify(told) !== JSON.stringify(own)) wrong.push(name, told, own);
+      };
+      const control = a.congestion;
+      const [onAck, onCongestion] = [control.onAck.bind(control), control.onCongestion.bind(control)];
+      control.onAck = (sample) => {
+        look("ack", sample);
+        onAck(sample);
+      };
+      control.onCongestion = (signal, sample) => {
+        look("congestion", sample);
+        onCongestion(signal, sample);
+      };
+      h.pass(timer === "reordering" ? 30 : 250);
+      assertEquals(wrong, []);
+      const isTold = timer === "retransmission" || congestion === "bbr";
+      assertEquals(seen, isTold ? [timer === "reordering" ? "ack" : "congestion"] : []);
+    });
+  }
+}

@@ -142,6 +142,53 @@ Deno.test("syn cookies: another port, address, sequence number or cookie is refu
   assertEquals(listener.pending, 1);
 });
 
+for (const family of [4, 6] as const) {
+  Deno.test(`syn cookies IPv${family}: data that overtakes what brings the cookie back is passed over, without a reset`, () => {
+    const { h, listener } = full({}, family);
+    h.in({ flags: "S", seq: 0, mss: 1000, ts: [777, 0] });
+    const synAck = h.out({ flags: "S.", ack: 1 });
+    const ack = synAck.seq! + 1;
+    const ts: [number, number] = [800, (synAck.ts as [number, number])[0]];
+    h.in({ flags: ".", seq: 989, ack, ts, len: 988 });
+    h.in({ flags: "F.", seq: 1977, ack, ts });
+    h.quiet();
+    assertEquals([h.tcp.connectionCount, h.tcp.synCookies.failed, h.drops.get(DropReason.TcpBadAck)], [1, 2, 2]);
+    h.in({ flags: ".", seq: 1, ack, ts, len: 988 });
+    const t = listener.accept()!;
+    assertEquals([t.state, t.readableBytes], [TcpState.Established, 988]);
+    h.in({ flags: ".", seq: 989, ack, ts, len: 988 });
+    assertEquals(t.readableBytes, 1976);
+    h.noLeak();
+  });
+
+  Deno.test(`syn cookies IPv${family}: a copy of the SYN that finds room does not spoil the answer given to the first`, () => {
+    for (const first of ["cookie", "other answer"]) {
+      const { h, listener } = full({}, family);
+      h.in({ flags: "S", seq: 0, mss: 1000, ts: [777, 0] });
+      const cookie = h.out({ flags: "S.", ack: 1 });
+      h.remotePort = 1;
+      h.in({ flags: "R", seq: 1 });
+      h.remotePort = 40000;
+      h.in({ flags: "S", seq: 0, mss: 1000, ts: [778, 0] });
+      const other = h.out({ flags: "S.", ack: 1, seq: 0 });
+      assertEquals(cookie.seq !== other.seq, true);
+      const taken = first === "cookie" ? cookie : other;
+      const ack = taken.seq! + 1;
+      const ts: [number, number] = [800, (taken.ts as [number, number])[0]];
+      h.in({ flags: ".", seq: 1, ack: ack + 77, ts }); // neither
+      h.out({ flags: "R", seq: ack + 77 });
+      assertEquals(h.tcp.connectionCount, 1);
+      h.in({ flags: "P.", seq: 1, ack, ts, data: "hello" });
+      assertEquals([h.tcp.connectionCount, listener.pending], [1, 1]);
+      const t = listener.accept()!;
+      assertEquals([t.state, new TextDecoder().decode(readAll(t))], [TcpState.Established, "hello"]);
+      t.write(new TextEncoder().encode("world"), 0, 5);
+      h.out({ flags: "P.", seq: ack, ack: 6, len: 5 });
+      h.noLeak();
+    }
+  });
+}
+
 Deno.test("syn cookies: nothing is looked for while none can be on its way", () => {
   const h = new TcpTrace({ synCookies: true });
   h.listen();

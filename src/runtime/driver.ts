@@ -19,6 +19,9 @@
  * the program has made no call for some rounds of microtasks. Such a turn has no successor of its kind. An idle host has nothing armed. A turn that finds nothing to do although the stack said "now" is not repeated at full
  * speed.
  *
+ * A port that hands its packets to the runtime one at a time may take longer for a batch than the next departure is away. So
+ * when it has sent all, the driver has a turn if something is due by then.
+ *
  * An exception in a turn is a fault of the program. It stops the driver and is handed to `onFault`; nothing is
  * swallowed.
  *
@@ -52,6 +55,9 @@ const LOOK_TURNS = 61;
  * next, so that both go together.
  */
 const ANSWER_ROUNDS = 6;
+
+/** Turns in a row for what became due while packets were being sent, before the runtime looks at its sockets. */
+const OVERTIME_TURNS = 8;
 
 /** How often the stack may say "now" without there being anything to do. */
 const IDLE_TURNS = 8;
@@ -133,6 +139,7 @@ export class Driver {
   #answerRounds = 0;
   #sleptUntil: Instant = NEVER;
   #idleTurns = 0;
+  #overtime = 0;
   #looksLeft = 0;
   #sentSinceLook = 0;
   #turns = 0;
@@ -173,6 +180,7 @@ export class Driver {
       port.onWritable = () => {
         if (!this.#running) this.#lookThenTurn();
       };
+      if (!isPolled(port)) port.onSent = () => this.#sent();
     }
     this.wake();
   }
@@ -406,6 +414,17 @@ export class Driver {
     this.#sentSinceLook = 0;
     this.#sleptUntil = next;
     this.#sleeper.sleepUntil(next, now);
+  }
+
+  /** A port has sent all it was given: what became due meanwhile does not wait for a timer, since the loop is awake. */
+  #sent(): void {
+    if (this.#running || this.#scheduled !== null || this.#sleptUntil > this.#clock.now()) return;
+    if (++this.#overtime < OVERTIME_TURNS) {
+      this.#scheduled = setImmediate(this.#turn);
+    } else {
+      this.#overtime = 0;
+      this.#lookThenTurn();
+    }
   }
 
   /** Has a turn run after the runtime has looked at its sockets. */

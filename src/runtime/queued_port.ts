@@ -31,6 +31,7 @@ export abstract class QueuedPort implements UdpPort {
   readonly port: number;
   onReadable: () => void = () => {};
   onWritable: () => void = () => {};
+  onSent: () => void = () => {};
   /** The host that it belongs to. */
   protected readonly context: PortContext;
   /** Addresses as text and as words. */
@@ -51,6 +52,7 @@ export abstract class QueuedPort implements UdpPort {
     this.#queue = new ReceiveQueue(context);
     this.#sends = new SendQueue(context, this.counters, (p, to, port) => this.transmit(p, to, port));
     this.#sends.onRoom = () => this.onWritable();
+    this.#sends.onSent = () => this.onSent();
     this.settled = this.#sends.settled;
   }
 

@@ -57,6 +57,8 @@ export interface UdpPort {
   onReadable: () => void;
   /** Called when there is room again after there was none. */
   onWritable: () => void;
+  /** Called when all that was handed over has been sent, some time after `send`; never, where `flush` sends. */
+  onSent?: () => void;
   /** Called when a datagram was larger than the way to `to` is known to carry; never, where the port cannot know. */
   onTooBig?: (to: IpAddr) => void;
   /** How many packets may be handed over now. */
@@ -200,6 +202,8 @@ const SEND_LIMIT = 64;
 export class SendQueue {
   /** Called when there is room after there was none. */
   onRoom: () => void = () => {};
+  /** Called when the last packet has gone. */
+  onSent: () => void = () => {};
   /** To be called when the socket took the packet that it was given, with an error if it refused it. */
   readonly settled: (error?: unknown) => void;
   readonly #context: PortContext;
@@ -296,7 +300,9 @@ export class SendQueue {
     }
     if (this.#size === SEND_LIMIT - 1) this.onRoom();
     this.#pump();
-    if (this.#size === 0 && this.#onEmpty !== null) this.#onEmpty();
+    if (this.#size > 0) return;
+    if (this.#onEmpty === null) this.onSent();
+    else this.#onEmpty();
   }
 }
 

@@ -335,6 +335,46 @@ Deno.test("driver: pulls no more than the port has room for, and goes on when th
   assertEquals(d.stack.drops.total(), 0);
 });
 
+Deno.test("driver: what became due while packets were being sent does not wait for the sleeper", async () => {
+  const address = IpAddr.parse("127.0.0.1");
+  const network = new MemoryNetwork();
+  const stack = new RecordingStack(address, 7002);
+  const context = { pool: stack.pool, drops: stack.drops, fault: () => {} };
+  const near = network.open(address, 7001, context);
+  let now = 0;
+  const sleptUntil: Instant[] = [];
+  const sleeper = {
+    kind: "timeout" as const,
+    deadline: NEVER,
+    sleepUntil: (deadline: Instant) => void sleptUntil.push(deadline), // and never calls
+    traffic() {},
+    keepAlive() {},
+    cancel() {},
+    close: () => Promise.resolve(),
+  };
+  const times = Array.from({ length: 20 }, (_, i) => i * MILLISECOND);
+  for (const at of [...times, SECOND]) stack.enqueue(1, at);
+  near.hold = true;
+  const driver = new Driver({
+    stack,
+    clock: { now: () => now },
+    ports: [near],
+    sleeper: () => sleeper,
+    onFault: () => {},
+  });
+  for (let sent = 1; sent <= times.length; sent++) {
+    while (stack.leftAt.length < sent) await turn();
+    // This one takes a millisecond to send.
+    now += MILLISECOND;
+    near.releaseHeld();
+    near.hold = true;
+  }
+  for (let i = 0; i < 100; i++) await turn();
+  assertEquals(stack.leftAt, times);
+  assertEquals(sleptUntil, [...times.slice(1), SECOND]);
+  await driver.stop(new Error("the test is over"));
+});
+
 Deno.test("driver: a packet for a family without a port is a counted drop", async () => {
   await using d = driverOf();
   const elsewhere = new Peer({ name: "six", ifindex: 1, address: IpAddr.parse("fd07::9"), port: 1, allowed: [] });

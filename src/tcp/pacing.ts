@@ -26,6 +26,8 @@
  */
 
 import { type Duration, type Instant, MILLISECOND, SECOND } from "../base/time.ts";
+import { seqDiff } from "../wire/seq.ts";
+import { headerBytes } from "./pmtud.ts";
 import type { Tcb } from "./tcb.ts";
 
 /** How a connection is paced. */
@@ -125,4 +127,14 @@ export function smallQueueLimit(t: Tcb): number {
   const time = MILLISECOND + 2 * t.tcp.network.lateness();
   const paced = Math.max(2 * burstSegments(t) * t.mss, t.pacingRateBytesPerSec * time / SECOND);
   return Math.min(paced, smallQueueBytes);
+}
+
+/**
+ * True if nothing of what is outstanding has left this host: then the answer that a timer waits for cannot come yet, and a
+ * copy would only stand behind the original. (Linux: TCPSpuriousRtxHostQueues.)
+ */
+export function isHeldHere(t: Tcb): boolean {
+  const backlog = t.tcp.network.flowBacklog(t.flow);
+  if (backlog === 0) return false;
+  return backlog >= seqDiff(t.sndNxt, t.sndUna) + t.retransmitQueue.size * headerBytes(t);
 }

@@ -93,8 +93,8 @@ export class PathMtu {
   nextProbeAt: Instant = 0;
 }
 
-/** Bytes of a packet that are not data. */
-function overhead(t: Tcb): number {
+/** Bytes of a packet of data that are not data. */
+export function headerBytes(t: Tcb): number {
   return ipHeaderBytes(t.remoteAddress.version) + TCP_HEADER_BYTES + (t.timestampsOn ? TIMESTAMPS_BYTES : 0);
 }
 
@@ -104,14 +104,14 @@ export function startPathMtu(t: Tcb, now: Instant): void {
   const link = t.tcp.network.mtuTo(t.remoteAddress);
   path.mtu = t.tcp.network.pathMtuTo(t.remoteAddress, now);
   path.expiresAt = path.mtu < link ? now + RAISE_TIME : NEVER;
-  if (t.tcp.options.mtuProbing === "always") startSearch(t, Math.min(path.mtu, BASE_MSS + overhead(t)), link, now);
+  if (t.tcp.options.mtuProbing === "always") startSearch(t, Math.min(path.mtu, BASE_MSS + headerBytes(t)), link, now);
 }
 
 /** Data bytes of a full segment: what the peer takes, as far as the path carries it, less options (RFC 6691). */
 export function pathMss(t: Tcb): number {
   const options = t.timestampsOn ? TIMESTAMPS_BYTES : 0;
   const mtu = t.path.isSearching ? Math.min(t.path.mtu, t.path.low) : t.path.mtu;
-  return Math.max(LEAST_MSS, Math.min(t.peerMss - options, mtu - overhead(t)));
+  return Math.max(LEAST_MSS, Math.min(t.peerMss - options, mtu - headerBytes(t)));
 }
 
 /**
@@ -123,7 +123,7 @@ export function packetTooBig(t: Tcb, mtu: number, now: Instant): boolean {
   if (!v4 && mtu < IPV6_MTU_MIN) return false;
   const sent = t.path.probeBytes > 0 ? t.path.probeBytes : t.path.mtu;
   let learnt = mtu;
-  if (mtu === 0) learnt = PLATEAUS.find((plateau) => plateau < Math.min(sent, t.mss + overhead(t))) ?? IPV4_MTU_MIN;
+  if (mtu === 0) learnt = PLATEAUS.find((plateau) => plateau < Math.min(sent, t.mss + headerBytes(t))) ?? IPV4_MTU_MIN;
   learnt = Math.max(learnt, v4 ? IPV4_MTU_MIN : IPV6_MTU_MIN);
   if (learnt >= sent) return false;
   if (t.path.probeBytes > learnt) {
@@ -215,12 +215,12 @@ export function suspectBlackHole(t: Tcb, now: Instant): void {
   const enough = size > path.provenBytes ? BLACK_HOLE_TIMEOUTS : BLACK_HOLE_TIMEOUTS_PROVEN;
   if (t.tcp.options.mtuProbing === "off" || t.retries < enough) return;
   // Only where what is not answered is larger than what goes through anyway.
-  const least = t.remoteAddress.isV4 ? FLOOR_MSS : IPV6_MTU_MIN - overhead(t);
+  const least = t.remoteAddress.isV4 ? FLOOR_MSS : IPV6_MTU_MIN - headerBytes(t);
   if (size <= least) return;
   const wanted = size > BASE_MSS ? BASE_MSS : size >> 1;
   const mss = Math.max(least, Math.min(wanted, t.mss));
   if (mss >= t.mss) return;
-  startSearch(t, mss + overhead(t), Math.max(path.mtu, path.high), now);
+  startSearch(t, mss + headerBytes(t), Math.max(path.mtu, path.high), now);
   setMss(t);
   cutLarge(t);
   t.note(now, `path MTU ${path.low}: a black hole is suspected`);
@@ -246,7 +246,7 @@ export function probeLength(t: Tcb, unsent: number, usable: number, now: Instant
   const { path } = t;
   if (!path.isSearching || path.probeBytes > 0 || now < path.nextProbeAt) return 0;
   if (t.recovery !== RecoveryState.Open) return 0;
-  const most = Math.min(path.high, t.peerMss + overhead(t) - (t.timestampsOn ? TIMESTAMPS_BYTES : 0));
+  const most = Math.min(path.high, t.peerMss + headerBytes(t) - (t.timestampsOn ? TIMESTAMPS_BYTES : 0));
   if (most - path.low < SEARCH_STEP) {
     // Found: looked at again when a path may have changed.
     const link = t.tcp.network.mtuTo(t.remoteAddress);
@@ -259,7 +259,7 @@ export function probeLength(t: Tcb, unsent: number, usable: number, now: Instant
     path.targetBytes = (path.low + most + 1) >> 1;
     path.lostProbes = 0;
   }
-  const length = path.targetBytes - overhead(t);
+  const length = path.targetBytes - headerBytes(t);
   if (length <= t.mss || unsent < length || t.sndWnd < length) return 0;
   // With nothing in flight one segment may always go, and that is one of the size that it was before.
   if (t.inFlightBytes === 0) return length;
@@ -271,7 +271,7 @@ export function probeLength(t: Tcb, unsent: number, usable: number, now: Instant
 
 /** A probe with the data `[seq, end)` was sent. */
 export function probeSent(t: Tcb, seq: number, end: number): void {
-  t.path.probeBytes = seqDiff(end, seq) + overhead(t);
+  t.path.probeBytes = seqDiff(end, seq) + headerBytes(t);
   t.path.probeSeq = seq;
   t.path.probeEnd = end;
 }

@@ -9,11 +9,12 @@
  */
 
 import { SocketErrorKind } from "../base/errors.ts";
-import { type Instant, NEVER } from "../base/time.ts";
+import { type Duration, type Instant, MILLISECOND, NEVER } from "../base/time.ts";
 import { abortConnection, destroyConnection } from "./close.ts";
 import { onDelayedAckTimer } from "./delayed_ack.ts";
 import { keepAliveTimeout } from "./keepalive.ts";
 import { sendIntoSmallWindow, sendSyn, sendWindowProbe } from "./output.ts";
+import { isHeldHere } from "./pacing.ts";
 import { suspectBlackHole } from "./pmtud.ts";
 import { onReorderTimeout, onRetransmissionTimeout } from "./recovery.ts";
 import { TcpState } from "./state.ts";
@@ -61,6 +62,9 @@ export function runTimers(t: Tcb, now: Instant): void {
   if (t.rtoAt <= now) retransmissionTimeout(t, now);
 }
 
+/** How long at most the retransmission timer waits for what has not left this host yet; as Linux. */
+const HELD_RETRY: Duration = 500 * MILLISECOND;
+
 /** Unanswered or not, so often is a closed window probed for an application that is gone; as Linux. */
 const ORPHAN_PROBES = 8;
 
@@ -87,6 +91,10 @@ function probeWindow(t: Tcb, now: Instant): void {
 }
 
 function retransmissionTimeout(t: Tcb, now: Instant): void {
+  if (isHeldHere(t)) {
+    t.rtoAt = now + Math.min(t.rtt.rto, HELD_RETRY);
+    return;
+  }
   t.rtoAt = NEVER;
   const options = t.tcp.options;
   const opening = t.state === TcpState.SynSent || t.state === TcpState.SynReceived;

@@ -9,6 +9,7 @@ import { type Duration, type Instant, MILLISECOND, NEVER } from "../base/time.ts
 import { seqGt, seqLt } from "../wire/seq.ts";
 import type { AckFacts } from "./ack_facts.ts";
 import { sendProbe } from "./output.ts";
+import { isHeldHere } from "./pacing.ts";
 import { reduceOnce } from "./recovery.ts";
 import { RecoveryState } from "./state.ts";
 import type { Tcb } from "./tcb.ts";
@@ -39,7 +40,7 @@ export function onProbeTimeout(t: Tcb, now: Instant): void {
   t.probeAt = NEVER;
   if (!t.hasOutstanding || t.tlpActive) return;
   const before = t.sndNxt;
-  if (sendProbe(t, now)) {
+  if (!isHeldHere(t) && sendProbe(t, now)) {
     t.counters.tailLossProbes++;
     t.tlpActive = true;
     // Without a round-trip time in between probes would keep the timeout from being measured.

@@ -180,14 +180,28 @@ Deno.test("output: the small-queue limit holds back, and a departure lets go on"
 Deno.test("output: acknowledgments and the retransmission on timeout pass the small-queue limit", () => {
   const h = new TcpTrace({ smallQueueBytes: 5000 });
   const t = h.established({}, 100);
-  h.write(t, 1000);
+  h.write(t, 6000);
   h.all();
-  h.backlog = 5000;
+  h.backlog = 5000; // the first segment has left
   h.in({ flags: ".", seq: 1, ack: 1, len: 1000 });
   h.in({ flags: ".", seq: 1001, ack: 1, len: 1000 });
   h.out({ flags: ".", ack: 2001 });
   h.pass(300);
+  h.out({ flags: ".", seq: 1, len: 1460 });
+});
+
+Deno.test("output: what has not left the host is not sent again, and the timer goes on", () => {
+  const h = new TcpTrace();
+  const t = h.established({}, 100);
+  h.write(t, 1000);
+  h.all();
+  h.backlog = 1040;
+  h.quietUntil(h.now / 1e6 + 5000);
+  assertEquals([t.retries, t.counters.timeouts, t.rtt.backoff], [0, 0, 0]);
+  h.backlog = 0;
+  h.pass(500);
   h.out({ flags: "P.", seq: 1, len: 1000 });
+  assertEquals([t.retries, t.counters.timeouts], [1, 1]);
 });
 
 Deno.test("output: data for which there is no packet follows when there is one", () => {

@@ -29,6 +29,9 @@ import type { TcpListener } from "../socket/tcp_listener.ts";
 /** Size of the buffer that is read into. */
 const READ_BYTES = 65536;
 
+/** The longest that a timer takes, in milliseconds. */
+const LONGEST_TIMEOUT = 2 ** 31 - 1;
+
 /** How a Duplex behaves. */
 export interface TcpDuplexOptions {
   /**
@@ -105,8 +108,15 @@ export class TcpDuplex extends Duplex {
     return { address: this.localAddress, family: this.localFamily, port: this.localPort };
   }
 
-  /** Emits `timeout` whenever nothing was read or written for this many milliseconds; 0 for never. */
+  /**
+   * Emits `timeout` whenever nothing was read or written for this many milliseconds; 0 for never.
+   *
+   * @throws {RangeError} if it is no finite time of at least 0
+   */
   setTimeout(milliseconds: number, onTimeout?: () => void): this {
+    if (!(Number.isFinite(milliseconds) && milliseconds >= 0)) {
+      throw new RangeError(`the timeout must be a finite time in ms of at least 0, got ${milliseconds}`);
+    }
     this.timeout = milliseconds;
     this.#clearIdleTimer();
     if (onTimeout !== undefined) {
@@ -226,7 +236,7 @@ export class TcpDuplex extends Duplex {
       const left = this.timeout - (performance.now() - this.#activeAt);
       if (left > 0) this.#armIdleTimer(left);
       else this.emit("timeout");
-    }, Math.ceil(milliseconds));
+    }, Math.min(LONGEST_TIMEOUT, Math.ceil(milliseconds)));
     this.#idleTimer.unref();
   }
 

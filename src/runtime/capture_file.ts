@@ -121,7 +121,11 @@ export class CaptureFile implements AsyncDisposable {
   async #write(bytes: Uint8Array): Promise<void> {
     if (this.#error !== null) return;
     try {
-      for (let at = 0; at < bytes.length;) at += await this.#file.write(bytes.subarray(at));
+      for (let at = 0; at < bytes.length;) {
+        const n = await this.#file.write(bytes.subarray(at));
+        if (n === 0) throw new Error(`the file took none of ${bytes.length - at} bytes`);
+        at += n;
+      }
       this.#bytes += bytes.length;
     } catch (error) {
       this.#error = error instanceof Error ? error : new Error(String(error));

@@ -244,9 +244,10 @@ export class Driver {
 
   /** Undoes one `hold`. */
   letGo(): void {
-    if (--this.#holds !== 0) return;
+    // While it stops, the process is kept alive until it has.
+    if (--this.#holds !== 0 || this.#stoppedBy !== null) return;
     this.#endKeepAlive();
-    if (this.#stoppedBy === null) this.#sleeper.keepAlive(false);
+    this.#sleeper.keepAlive(false);
   }
 
   /** The counters. */
@@ -267,7 +268,11 @@ export class Driver {
     }
   }
 
-  /** Stops the loop and closes the ports. Whoever sleeps is rejected with `reason`. */
+  /**
+   * Stops the loop and closes the ports. Whoever sleeps is rejected with `reason`.
+   *
+   * @throws what kept a port from being closed; the others are closed then
+   */
   async stop(reason: Error): Promise<void> {
     if (this.#stoppedBy === null) {
       this.#stoppedBy = reason;
@@ -289,7 +294,8 @@ export class Driver {
     // Not while somebody waits for what is closed.
     await this.#sleeper.close();
     this.#device?.close();
-    await Promise.all(this.#ports.map((port) => port.close()));
+    const closed = await Promise.allSettled(this.#ports.map((port) => port.close()));
+    for (const result of closed) if (result.status === "rejected") throw result.reason;
   }
 
   #runTurn(): void {

@@ -418,10 +418,10 @@ export class Host implements AsyncDisposable {
         socket.fail(reason);
       } catch { /* the fault that is being reported may have broken this, too */ }
     }
-    this.#closing ??= Promise.resolve();
-    this.#engine.driver.stop(reason).catch(() => {}).then(() => this.#end()).catch(() => {}).then(() =>
+    const ended = this.#engine.driver.stop(reason).catch(() => {}).then(() => this.#end()).catch(() => {}).then(() =>
       this.#closed.resolve(reason)
     );
+    this.#closing ??= ended;
   }
 
   /** Closes the host as {@linkcode Host.close} does. */
@@ -440,9 +440,16 @@ export class Host implements AsyncDisposable {
     await engine.driver.drain(engine.now() + Math.min(DRAIN, patience));
     this.unref();
     engine.letGo();
-    await engine.driver.stop(reason);
+    let problem: unknown = null;
+    try {
+      await engine.driver.stop(reason);
+    } catch (error) {
+      problem = error;
+      this.#failedBy ??= error instanceof Error ? error : new Error(String(error));
+    }
     this.#end();
     this.#closed.resolve(this.#failedBy);
+    if (problem !== null) throw problem;
   }
 
   /** Drops what is still queued, as behind an impairment of seconds. */

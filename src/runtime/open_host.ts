@@ -190,11 +190,11 @@ async function start(prepared: PreparedHost, underlay: Underlay, resolve: Resolv
     return host;
   } catch (error) {
     if (host === null) {
-      await driver?.stop(error instanceof Error ? error : new Error(String(error)));
+      await driver?.stop(error instanceof Error ? error : new Error(String(error))).catch(() => {});
       routes?.close();
     }
     device?.close();
-    await Promise.all(ports.map((port) => port.close()));
+    await Promise.allSettled(ports.map((port) => port.close()));
     throw error;
   }
 }

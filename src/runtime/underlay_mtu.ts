@@ -65,11 +65,10 @@ export class UnderlayMtu {
   /** Asks again for what is due. */
   timeout(now: Instant): void {
     if (now < this.#refreshAt) return;
-    const peers = [...this.#stack.tunnel?.peers ?? []];
-    this.#askAll(
-      peers.filter(({ ifindex, address }) => this.#narrow.has(ifindex) || this.#tooBig.has(`${address}`)),
-      now,
-    );
+    const peers = [...this.#stack.tunnel?.peers ?? []]
+      .filter(({ ifindex, address }) => this.#narrow.has(ifindex) || this.#tooBig.has(`${address}`));
+    this.#tooBig.clear();
+    this.#askAll(peers, now);
   }
 
   /** When {@linkcode UnderlayMtu.timeout} has something to do. */
@@ -78,7 +77,6 @@ export class UnderlayMtu {
   }
 
   #askAll(peers: Iterable<Peer>, now: Instant): void {
-    this.#tooBig.clear();
     const known = new Map<string, number>();
     for (const peer of peers) {
       const text = peer.address.toString();
@@ -91,7 +89,8 @@ export class UnderlayMtu {
       if (set < this.#stack.options.peers[peer.ifindex - 1]!.mtu) this.#narrow.add(peer.ifindex);
       else this.#narrow.delete(peer.ifindex);
     }
-    this.#refreshAt = this.#narrow.size > 0 ? now + REFRESH : NEVER;
+    for (const text of known.keys()) this.#tooBig.delete(text);
+    this.#refreshAt = this.#tooBig.size > 0 ? now + HOLD : this.#narrow.size > 0 ? now + REFRESH : NEVER;
     this.#askedAt = now;
   }
 }

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { assert, assertEquals, assertInstanceOf, assertLess } from "@std/assert";
+import { assert, assertEquals, assertInstanceOf, assertLess, assertThrows } from "@std/assert";
 import { Buffer } from "node:buffer";
 import { Agent, createServer, type IncomingMessage, request, type RequestOptions } from "node:http";
 import type { Readable } from "node:stream";
@@ -275,6 +275,21 @@ pairTest("duplex: an idle one says so, a busy one does not", async (openPair) =>
   await idle;
   clearInterval(keepAlive);
   assertLess(busy, 2);
+  // Beyond what a timer takes.
+  timeouts = 0;
+  const { now } = performance;
+  let looks = 0;
+  performance.now = () => (looks++, now.call(performance));
+  for (const long of [2 ** 31, 2 ** 53]) {
+    stream.setTimeout(long);
+    await new Promise((resolve) => setTimeout(resolve, 30));
+  }
+  performance.now = now;
+  assertEquals([timeouts, stream.timeout], [0, 2 ** 53]);
+  assertLess(looks, 15);
+  for (const wrong of [NaN, -1, Infinity, "5" as unknown as number]) {
+    assertThrows(() => stream.setTimeout(wrong), RangeError, `got ${wrong}`);
+  }
   stream.setTimeout(0);
   assertEquals(stream.timeout, 0);
   stream.setNoDelay().setNoDelay(false).setKeepAlive(true, 1000).ref().unref();

@@ -101,6 +101,22 @@ Deno.test("capture file: a write that fails ends the capture and is told when it
   assertEquals([writes.length, isClosed, file.stats().bytes], [2, true, writes[0]]);
 });
 
+Deno.test("capture file: a file that takes nothing ends the capture, and does not hang", async () => {
+  let writes = 0;
+  const file = new CaptureFile("stuck", {
+    write() {
+      // A real file answers from elsewhere; so a loop without end would not starve the test.
+      writes++;
+      return new Promise((resolve) => setTimeout(() => resolve(0), 1));
+    },
+    close: () => {},
+  });
+  const closing = file.close().then(() => "closed", (error) => (error as Error).message);
+  const end = await Promise.race([closing, new Promise((resolve) => setTimeout(() => resolve("it hangs"), 300))]);
+  assert(/^the file took none of \d+ bytes$/.test(String(end)), String(end));
+  assertEquals([writes, file.stats().bytes], [1, 0]);
+});
+
 Deno.test("capture file: a write that takes only some of the bytes goes on with the rest", async () => {
   const parts: Uint8Array[] = [];
   const file = new CaptureFile("pieces", {

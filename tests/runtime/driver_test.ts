@@ -468,6 +468,56 @@ Deno.test("driver: stopping rejects whoever sleeps, and nothing runs afterwards"
   await assertRejects(() => d.driver.sleepUntil(0), Error, "stopped");
 });
 
+Deno.test("driver: a port that cannot be closed does not keep the others open, and is told of", async () => {
+  const network = new MemoryNetwork();
+  const stack = new RecordingStack(IpAddr.parse("127.0.0.1"), 7002);
+  const context = { pool: stack.pool, drops: stack.drops, fault: () => {} };
+  const [four, six] = ["127.0.0.1", "::1"].map((text) => network.open(IpAddr.parse(text), 7001, context)) as [
+    MemoryPort,
+    MemoryPort,
+  ];
+  four.close = () => Promise.reject(new RangeError("it cannot be closed"));
+  const close = six.close.bind(six);
+  six.close = () => new Promise((resolve) => setTimeout(() => resolve(close()), 10));
+  const onFault = () => {};
+  const driver = new Driver({ stack, clock: new MonotonicClock(), ports: [four, six], onFault });
+  for (let i = 0; i < 2; i++) {
+    await assertRejects(() => driver.stop(new Error("stopped")), RangeError, "it cannot be closed");
+    assertEquals(network.find(six.address, 7001), null);
+  }
+});
+
+Deno.test("driver: letting go while it stops does not end the process before it has stopped", async () => {
+  const module = (name: string) => JSON.stringify(new URL(`../../src/${name}`, import.meta.url).href);
+  const program = `
+    import { Driver } from ${module("runtime/driver.ts")};
+    import { MonotonicClock } from ${module("runtime/clock.ts")};
+    import { IpAddr } from ${module("wire/ip_addr.ts")};
+    const stack = {
+      pool: { inUse: 0 },
+      tunnel: null,
+      timeout() {},
+      nextAt: () => Infinity,
+      pollEvent: () => null,
+    };
+    const port = {
+      kind: "memory",
+      address: IpAddr.parse("127.0.0.1"),
+      waiting: 0,
+      receive: () => 0,
+      close: () => new Promise((resolve) => Deno.unrefTimer(setTimeout(resolve, 100))),
+    };
+    const driver = new Driver({ stack, clock: new MonotonicClock(), ports: [port], onFault() {} });
+    driver.hold();
+    driver.stop(new Error("stopped")).then(() => console.log("stopped"));
+    driver.letGo();`;
+  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["eval", "--no-check", program],
+    cwd: new URL("../..", import.meta.url),
+  }).output();
+  assertEquals([success, new TextDecoder().decode(stdout)], [true, "stopped\n"], new TextDecoder().decode(stderr));
+});
+
 Deno.test("driver: drain waits for packets on their way, but not beyond its deadline", async () => {
   await using d = driverOf();
   const now = d.clock.now();

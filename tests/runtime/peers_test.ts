@@ -5,7 +5,7 @@
  */
 
 import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
-import { MILLISECOND } from "../../src/base/time.ts";
+import { MILLISECOND, NEVER, SECOND } from "../../src/base/time.ts";
 import type { ResolveName } from "../../src/runtime/lookup.ts";
 import { MemoryNetwork, type MemoryPort } from "../../src/runtime/memory_port.ts";
 import { type Host, openHostOver, type OverOptions } from "../../src/runtime/open_host.ts";
@@ -13,8 +13,10 @@ import { loopTo } from "../../src/runtime/peer_keeper.ts";
 import { type HostOptions, parseHostConfig } from "../../src/stack/config.ts";
 import type { PeerEvent } from "../../src/stack/peer_events.ts";
 import { Stack } from "../../src/stack/stack.ts";
+import { Peer } from "../../src/tunnel/peer_table.ts";
 import { IpAddr } from "../../src/wire/ip_addr.ts";
 import type { UdpPort } from "../../src/runtime/udp_port.ts";
+import { UnderlayMtu } from "../../src/runtime/underlay_mtu.ts";
 import { assertSameBytes, pairTest, pattern } from "../testing/host_pair.ts";
 
 const KEEPALIVE = { keepalive: "50ms", deadAfter: "800ms" };
@@ -220,6 +222,38 @@ Deno.test("the MTU follows the system's ways: at the start, when a peer moves, w
     await new Promise((done) => setTimeout(done, 5));
   }
   assertEquals(asked, 2);
+});
+
+Deno.test("a peer that moves does not have it forgotten that a datagram to another was too large", () => {
+  for (const [near, far, gone] of [["192.0.2.2", "192.0.2.3", "192.0.2.9"], ["fd00::2", "fd00::3", "fd00::9"]]) {
+    const [b, c] = [near!, far!].map((text, i) =>
+      new Peer({ name: text, ifindex: i + 1, address: IpAddr.parse(text), port: 9, allowed: [] })
+    ) as [Peer, Peer];
+    const set: [number, number][] = [];
+    const stack = {
+      options: { peers: [{ mtu: 1472 }, { mtu: 1472 }] },
+      tunnel: { peers: [b, c] },
+      setUnderlayMtu: (ifindex: number, mtu: number) => {
+        set.push([ifindex, mtu]);
+        return Math.min(1472, mtu);
+      },
+    } as unknown as Stack;
+    const mtu = new UnderlayMtu(stack, { route: () => null });
+    mtu.start(0);
+    assertEquals(mtu.nextAt(), NEVER);
+    mtu.tooBig(c.address);
+    mtu.peerMoved(b, SECOND);
+    set.length = 0;
+    const at = mtu.nextAt();
+    assert(at <= SECOND + 10 * MILLISECOND, `${at}`);
+    mtu.timeout(at);
+    assertEquals(set, [[2, Infinity]]);
+    assertEquals(mtu.nextAt(), NEVER);
+    // One to an address where no peer is any more is forgotten, too.
+    mtu.tooBig(IpAddr.parse(gone!));
+    mtu.timeout(mtu.nextAt());
+    assertEquals([set.length, mtu.nextAt()], [1, NEVER]);
+  }
 });
 
 Deno.test("a way of the system that leads into the own TUN device is told, any other is not", () => {

@@ -4,6 +4,10 @@
  * An event descriptor stands first among those that are polled, so that a poll that is under way can be ended. A poll
  * that is under way keeps the process alive, and what it points to must not be touched until it has returned.
  *
+ * The runtime has 32 threads for calls that block. A call beyond that waits until one of them is free, be it a poll, which
+ * then learns of nothing, or the reading of a file or the look-up of a name. So at most {@linkcode POLLS_AT_ONCE} polls
+ * are under way in a process (in a worker, which has threads of its own); more are refused, and their hosts have to look.
+ *
  * @module
  */
 
@@ -15,6 +19,11 @@ import { callError, type Libc, type Memory } from "./libc.ts";
 
 /** How long a poll lasts that failed, so that one that always fails does not take the whole processor. */
 const ERROR_MILLISECONDS = 2;
+
+/** Polls under way at a time. */
+export const POLLS_AT_ONCE = 16;
+
+let pollsUnderWay = 0;
 
 /** Waits for sockets and for a time. */
 export class Poller {
@@ -55,6 +64,7 @@ export class Poller {
     this.#fdsView = new DataView(this.#fds.buffer);
     setU64(new DataView(this.#counter.buffer), 0, 1);
     this.#returned = (found) => {
+      pollsUnderWay--;
       if (found >= 0) this.#return();
       else setTimeout(() => this.#return(), ERROR_MILLISECONDS);
     };
@@ -70,8 +80,13 @@ export class Poller {
     return !this.#watchesRoom && this.#ports.some((port) => port.isBlocked);
   }
 
-  /** Begins to wait, for `timeout` at most; no poll may be under way. */
-  start(timeout: Duration): void {
+  /**
+   * Begins to wait, for `timeout` at most; no poll may be under way.
+   *
+   * @returns false if it does not, since as many polls of others are under way as there may be
+   */
+  start(timeout: Duration): boolean {
+    if (pollsUnderWay >= POLLS_AT_ONCE) return false;
     this.#watchesRoom = false;
     this.#writeFd(0, this.#eventFd, PollEvent.In);
     for (let i = 0; i < this.#ports.length; i++) {
@@ -84,9 +99,11 @@ export class Poller {
       setU64(this.#timeoutView, 0, Math.floor(timeout / SECOND));
       setU64(this.#timeoutView, 8, timeout % SECOND);
     }
+    const polling = this.#libc.ppoll(this.#fds, 1 + this.#ports.length, isTimed ? this.#timeout : null);
     this.#isPending = true;
-    this.#libc.ppoll(this.#fds, 1 + this.#ports.length, isTimed ? this.#timeout : null)
-      .then(this.#returned);
+    pollsUnderWay++;
+    polling.then(this.#returned);
+    return true;
   }
 
   /** Has the poll that is under way, if there is one, return soon. */

@@ -61,7 +61,7 @@ export class RouteProbe {
 
   /** Closes its sockets. */
   close(): void {
-    for (const fd of this.#fds.values()) if (fd >= 0) this.#libc.close(fd);
+    for (const fd of this.#fds.values()) this.#libc.close(fd);
     this.#fds.clear();
     this.#libc.release();
   }
@@ -70,7 +70,7 @@ export class RouteProbe {
     let fd = this.#fds.get(version);
     if (fd === undefined) {
       fd = this.#libc.socket(version === 4 ? AddressFamily.Inet : AddressFamily.Inet6, SOCKET_TYPE);
-      this.#fds.set(version, fd);
+      if (fd >= 0) this.#fds.set(version, fd);
     }
     return fd;
   }

@@ -10,7 +10,8 @@
  * ```
  *
  * One request at a time, each acknowledged: the kernel has done it, or says why not, by the time that writing it
- * returns. Everything here needs CAP_NET_ADMIN in the network namespace of the process, but for the counters.
+ * returns. What has another sequence number than the request is no answer to it, and left out. Everything here needs
+ * CAP_NET_ADMIN in the network namespace of the process, but for the counters.
  *
  * Reference: the kernel's include/uapi (netlink.h, rtnetlink.h, if_link.h, if_addr.h), RFC 3549.
  *
@@ -54,6 +55,9 @@ const ROUTE_TABLE_MAIN = 254;
 const ROUTE_PROTOCOL_STATIC = 4;
 const ROUTE_SCOPE_LINK = 253;
 const ROUTE_UNICAST = 1;
+
+/** Messages that are read at most for one request: answers to earlier ones may be in front of its own. */
+const ANSWERS = 64;
 
 /** More than any answer about one link has. */
 const ANSWER_BYTES = 32_768;
@@ -138,9 +142,9 @@ export class RtNetlink {
     if (this.#write() < 0) return null;
     let drops: number | null = null;
     // The answer, then the acknowledgment.
-    for (let n = this.#read(); n >= HEADER_BYTES; n = this.#read()) {
+    for (let n = this.#readAnswer(); n > 0; n = this.#readAnswer()) {
       const view = this.#answerView;
-      if (view.getUint16(4, true) !== MessageType.NewLink) continue;
+      if (view.getUint16(4, true) !== MessageType.NewLink) break;
       const end = Math.min(n, view.getUint32(0, true));
       for (let at = HEADER_BYTES + LINK_BYTES; at + 4 <= end;) {
         const bytes = view.getUint16(at, true);
@@ -163,7 +167,8 @@ export class RtNetlink {
     this.#message.fill(0);
     this.#view.setUint16(4, type, true);
     this.#view.setUint16(6, flags, true);
-    this.#view.setUint32(8, ++this.#sequence, true);
+    this.#sequence = (this.#sequence + 1) >>> 0;
+    this.#view.setUint32(8, this.#sequence, true);
     this.#length = HEADER_BYTES + fixedBytes;
   }
 
@@ -188,7 +193,7 @@ export class RtNetlink {
   #request(doing: string): void {
     const written = this.#write();
     if (written < 0) throw callError(doing, written);
-    const n = this.#read();
+    const n = this.#readAnswer();
     const isAnswer = n >= HEADER_BYTES + 4 && this.#answerView.getUint16(4, true) === MessageType.Error;
     const result = n < 0 ? n : isAnswer ? this.#answerView.getInt32(HEADER_BYTES, true) : -Errno.EIO;
     if (result < 0) throw callError(doing, result);
@@ -199,8 +204,14 @@ export class RtNetlink {
     return this.#libc.write(this.fd, this.#message, this.#length);
   }
 
-  #read(): number {
-    return this.#libc.read(this.fd, this.#answer);
+  /** Reads what answers the last request; how many bytes it has, or a negative error number. */
+  #readAnswer(): number {
+    for (let messages = 0; messages < ANSWERS; messages++) {
+      const n = this.#libc.read(this.fd, this.#answer);
+      if (n < 0) return n;
+      if (n >= HEADER_BYTES && this.#answerView.getUint32(8, true) === this.#sequence) return n;
+    }
+    return -Errno.EIO;
   }
 }
 

@@ -13,10 +13,10 @@
  * have one destination, one traffic class and, if asked for, one departure time.
  *
  * What the kernel refuses: a train on a device that cannot finish checksums (`EIO`) ends the use of trains; a train whose
- * pieces are larger than the path takes (`EINVAL`, `EMSGSIZE`) ends trains of that size. In both cases its datagrams go
- * one by one. A single datagram that is refused is dropped and counted; if it is too large (`EMSGSIZE`), its destination is
- * told. A socket without room (`EAGAIN`) keeps the rest
- * here, and its order.
+ * pieces are larger than the path takes (`EINVAL`, `EMSGSIZE`) ends trains of that size, unless the first piece is refused
+ * by itself, too: then it is the destination that is in the way. In all cases its datagrams go one by one. A single
+ * datagram that is refused is dropped and counted; if it is too large (`EMSGSIZE`), its destination is told. A socket
+ * without room (`EAGAIN`) keeps the rest here, and its order.
  *
  * @module
  */
@@ -107,6 +107,8 @@ export class SendBatch {
   /** True if the oldest message goes one by one. */
   #isSplit = false;
   #largestSegment = TRAIN_BYTES;
+  /** Size of the pieces of the split train if that may be why it was refused; 0 if not, or if it is known. */
+  #suspectSegment = 0;
 
   /** Makes an empty batch. */
   constructor(libc: Libc, observer: SendObserver, options: SendBatchOptions) {
@@ -186,6 +188,7 @@ export class SendBatch {
     this.#datagrams = 0;
     this.#isOpen = false;
     this.#isSplit = false;
+    this.#suspectSegment = 0;
   }
 
   #begin(at: number, bytes: number, to: IpAddr, port: number, trafficClass: number, departAt: Instant): void {
@@ -242,6 +245,8 @@ export class SendBatch {
     const bytes = Math.min(this.#segment[i]!, this.#length[i]!);
     const result = this.#libc.sendmmsg(fd, this.#headersFrom[i]!, 1, FLAGS);
     if (result > 0) {
+      if (this.#suspectSegment > 0) this.#largestSegment = Math.min(this.#largestSegment, this.#suspectSegment - 1);
+      this.#suspectSegment = 0;
       this.#observer.sent(1, bytes);
       this.#skipPiece();
     }
@@ -280,11 +285,12 @@ export class SendBatch {
     if (errno === Errno.EINTR) return true;
     if (this.#pieces[i]! > 1 && !this.#isSplit) {
       if (errno === Errno.EIO) this.noTrains = "the device cannot finish checksums (EIO)";
-      else if (errno === Errno.EINVAL || errno === Errno.EMSGSIZE) this.#largestSegment = this.#segment[i]! - 1;
+      else if (errno === Errno.EINVAL || errno === Errno.EMSGSIZE) this.#suspectSegment = this.#segment[i]!;
       else if (errno === Errno.ENOPROTOOPT || errno === Errno.ENOSYS) this.noTrains = errnoName(errno);
       this.#split();
       return true;
     }
+    this.#suspectSegment = 0;
     if (errno === Errno.EMSGSIZE) this.#observer.tooBig(this.#readName(nameAt(i)));
     this.#observer.refused();
     this.#isSplit = true;

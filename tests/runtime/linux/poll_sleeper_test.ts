@@ -7,11 +7,13 @@
 import { assert, assertEquals, assertGreater, assertGreaterOrEqual, assertLess } from "@std/assert";
 import { type Instant, MICROSECOND, MILLISECOND, NEVER, SECOND } from "../../../src/base/time.ts";
 import { MonotonicClock } from "../../../src/runtime/clock.ts";
+import { POLLS_AT_ONCE } from "../../../src/runtime/linux/poller.ts";
 import { PollSleeper } from "../../../src/runtime/linux/poll_sleeper.ts";
+import { openHost } from "../../../src/runtime/open_host.ts";
 import type { SleeperKind } from "../../../src/runtime/sleeper.ts";
 import type { PolledPort } from "../../../src/runtime/udp_port.ts";
 import { FakeLibc } from "../../testing/fake_libc.ts";
-import { NO_LINUX_PORT } from "../../testing/host_pair.ts";
+import { freePort, NO_LINUX_PORT } from "../../testing/host_pair.ts";
 import { libcForTest } from "../../testing/port_poll.ts";
 
 const ignore = NO_LINUX_PORT !== "";
@@ -115,10 +117,20 @@ const turns = async (n: number): Promise<void> => {
   for (let i = 0; i < n; i++) await new Promise<void>((resolve) => setImmediate(resolve));
 };
 
+const pause = (milliseconds: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
 /** A sleeper under a clock and a kernel that the test holds in its hand. */
 function heldSleeper(kind: SleeperKind = "ppoll") {
   let time = 1000;
-  const state = { looks: 0, isReadable: false, isBlocked: false, polls: [] as (number | null)[], kicks: 0, dues: 0 };
+  const state = {
+    looks: 0,
+    isReadable: false,
+    isBlocked: false,
+    polls: [] as (number | null)[],
+    kicks: 0,
+    dues: 0,
+    onLook: () => {},
+  };
   let ret: ((found: number) => void) | null = null;
   const libc = Object.assign(new FakeLibc(), {
     ppoll: (_fds: Uint8Array, _count: number, timeout: Uint8Array | null) => {
@@ -141,6 +153,7 @@ function heldSleeper(kind: SleeperKind = "ppoll") {
     },
     look: () => {
       state.looks++;
+      state.onLook();
       return state.isReadable;
     },
   } as unknown as PolledPort;
@@ -284,6 +297,114 @@ Deno.test("poll sleeper: told not to keep the process alive, it ends the poll an
   assertLess(h.state.looks, looks + 30);
   h.sleeper.keepAlive(true);
   assertEquals(h.state.polls.length, 2);
+});
+
+for (const where of ["poll", "turn"]) {
+  Deno.test(`poll sleeper: what is looked at may close it, after a ${where}`, async () => {
+    const h = heldSleeper();
+    if (where === "turn") h.sleeper.traffic(h.now());
+    h.sleeper.sleepUntil(h.now() + SECOND, h.now());
+    let closing: Promise<void> | null = null;
+    h.state.onLook = () => closing ??= h.sleeper.close();
+    if (where === "poll") await h.return();
+    else await turns(3);
+    assert(closing !== null);
+    const { polls, looks } = h.state;
+    assertEquals([polls.length, looks], [where === "poll" ? 1 : 0, 1]);
+    await closing;
+    h.advance(2 * SECOND);
+    await pause(10);
+    assertEquals([h.state.polls.length, h.state.looks, h.state.dues], [polls.length, 1, 0]);
+    // A second close gives nothing back twice.
+    await h[Symbol.asyncDispose]();
+  });
+}
+
+Deno.test("poll sleeper: traffic does not multiply the looks of a host that may not keep the process alive", async () => {
+  for (const kind of KINDS) {
+    await using h = heldSleeper(kind);
+    h.sleeper.keepAlive(false);
+    await turns(2);
+    const looksIn30ms = async (): Promise<number> => {
+      const { looks } = h.state;
+      await pause(30);
+      return h.state.looks - looks;
+    };
+    h.sleeper.sleepUntil(NEVER, h.now());
+    assertLess(await looksIn30ms(), 30);
+    for (let i = 0; i < 40; i++) {
+      h.sleeper.traffic(h.now());
+      h.sleeper.sleepUntil(NEVER, h.now());
+      await turns(3);
+      h.advance(510 * MICROSECOND);
+      await turns(2);
+    }
+    const looks = await looksIn30ms();
+    assertGreater(looks, 1);
+    assertLess(looks, 30);
+  }
+});
+
+Deno.test("poll sleeper: with too many polls under way it looks, meets its deadlines, and polls when one has ended", async () => {
+  await using others = new AsyncDisposableStack();
+  const held = [];
+  for (let i = 0; i < POLLS_AT_ONCE; i++) {
+    const h = heldSleeper();
+    others.use(h);
+    h.sleeper.sleepUntil(NEVER, h.now());
+    assertEquals(h.state.polls, [null]);
+    held.push(h);
+  }
+  await using h = heldSleeper();
+  for (const distance of [10 * SECOND, 7 * MILLISECOND, 1.5 * MILLISECOND, 0.1 * MILLISECOND]) {
+    const before = { ...h.state };
+    h.sleeper.sleepUntil(h.now() + distance, h.now());
+    h.advance(distance - 1);
+    await pause(8);
+    assertEquals(h.state.dues, before.dues);
+    assertGreater(h.state.looks, before.looks);
+    h.advance(1);
+    await pause(8);
+    assertEquals(h.state.dues, before.dues + 1);
+  }
+  assertEquals(h.state.polls, []);
+  h.sleeper.sleepUntil(NEVER, h.now());
+  held[0]!.sleeper.keepAlive(false);
+  await turns(2);
+  await pause(8);
+  assertEquals(h.state.polls, [null]);
+});
+
+Deno.test({
+  name: "poll sleeper: many hosts in a process hear of datagrams, and leave threads for other work",
+  ignore,
+  async fn() {
+    const HOSTS = 40;
+    await using hosts = new AsyncDisposableStack();
+    const free = await freePort();
+    const base = Math.min(free, 65_535 - HOSTS);
+    const ring = [];
+    for (let i = 0; i < HOSTS; i++) {
+      const neighbours = [(i + 1) % HOSTS, (i + HOSTS - 1) % HOSTS];
+      const host = await openHost({
+        port: "linux",
+        address: `10.7.0.${i + 1}/24`,
+        listen: `127.0.0.1:${base + i}`,
+        peers: neighbours.map((j) => ({ endpoint: `127.0.0.1:${base + j}`, allowed: `10.7.0.${j + 1}` })),
+      });
+      hosts.use(host);
+      ring.push(host);
+    }
+    await pause(20);
+    const read = Deno.readTextFile(new URL(import.meta.url)).then((text) => text.length);
+    assertGreater(await Promise.race([read, pause(2000).then(() => 0)]), 0, "no thread is left to read a file");
+    const kinds = await Promise.all(ring.map(async (host, i) => {
+      const to = `10.7.0.${(i + 1) % HOSTS + 1}`;
+      const [answer] = await Array.fromAsync(host.ping(to, { count: 1, timeout: 2 * SECOND }));
+      return answer!.kind;
+    }));
+    assertEquals(new Set(kinds), new Set(["reply"]));
+  },
 });
 
 Deno.test({

@@ -263,6 +263,30 @@ Deno.test("send batch: pieces larger than the path takes go one by one, smaller 
   }
 });
 
+Deno.test("send batch: a destination that takes no datagram of a size does not end the trains to others", () => {
+  for (const errno of [Errno.EINVAL, Errno.EMSGSIZE, Errno.EPERM]) {
+    for (const [near, far] of [["192.0.2.1", "192.0.2.2"], ["2001:db8::1", "2001:db8::2"]]) {
+      const [to, lost] = [IpAddr.parse(near!), IpAddr.parse(far!)];
+      const { libc, batch, counts } = batchOf({ v4: to.isV4 });
+      const lastByte = to.isV4 ? 7 : 23;
+      // As the kernel: a train is refused, and so is each of its pieces that is too large.
+      libc.onSend = (message) =>
+        message.name[lastByte] === 2 && (errno !== Errno.EMSGSIZE || message.bytes.length > 900) ? errno : 0;
+      for (let turn = 0; turn < 3; turn++) {
+        for (let i = 0; i < 3; i++) append(batch, { length: 1400, fill: i, to: lost });
+        append(batch, { length: 800, fill: 3, to: lost });
+        batch.flush(3);
+        libc.sent.length = 0;
+        for (let i = 0; i < 4; i++) append(batch, { length: 1400, fill: i, to });
+        batch.flush(3);
+        assertEquals(libc.sent.map(({ bytes }) => bytes.length), [5600]);
+      }
+      assertEquals([counts.refused, counts.datagrams], errno === Errno.EMSGSIZE ? [9, 15] : [12, 12]);
+      assertEquals(batch.noTrains, "");
+    }
+  }
+});
+
 Deno.test("send batch: a full socket keeps order and room is told truly", () => {
   const { libc, batch } = batchOf();
   let isFull = true;

@@ -16,6 +16,7 @@ import { parseHostConfig } from "../../../src/stack/config.ts";
 import { DeviceInterface } from "../../../src/stack/device_interface.ts";
 import type { TunConfig } from "../../../src/stack/options.ts";
 import { FakeLibc } from "../../testing/fake_libc.ts";
+import { NO_LINUX_PORT } from "../../testing/host_pair.ts";
 
 const TUN_FD = 5;
 const NETLINK_FD = 6;
@@ -39,9 +40,12 @@ class TunLibc extends FakeLibc {
   /** Says how the kernel answers the netlink message of a type. */
   onMessage: (type: number) => number = () => 0;
   onPacket: () => number = () => 0;
+  /** Sequence number of the answers; that of the request, if it is `null`. */
+  sequence: number | null = null;
   /** Attributes of the answer about a link. */
   linkAttributes: number[] = [];
-  readonly #answers: number[][] = [];
+  /** What netlink gives to be read. */
+  readonly answers: number[][] = [];
 
   override open(path: Memory, flags: number): number {
     this.opened.push([text(path), flags]);
@@ -73,14 +77,16 @@ class TunLibc extends FakeLibc {
     const view = new DataView(new Uint8Array(bytes).buffer);
     assertEquals(view.getUint32(0, true), length, "the length that a message states");
     const type = view.getUint16(4, true);
-    if (type === 18) this.#answers.push(message(16, [...new Array<number>(16).fill(0), ...this.linkAttributes]));
+    const sequence = this.sequence ?? view.getUint32(8, true);
+    const link = [...new Array<number>(16).fill(0), ...this.linkAttributes];
+    if (type === 18) this.answers.push(message(16, link, sequence));
     else this.messages.push(bytes);
-    this.#answers.push(message(2, i32(this.onMessage(type))));
+    this.answers.push(message(2, i32(this.onMessage(type)), sequence));
     return length;
   }
 
   override read(fd: number, target: Memory): number {
-    const next = fd === NETLINK_FD ? this.#answers.shift() : this.arrivals.shift();
+    const next = fd === NETLINK_FD ? this.answers.shift() : this.arrivals.shift();
     if (next === undefined) return -EAGAIN;
     if (typeof next === "number") return -next;
     target.set(next);
@@ -96,8 +102,8 @@ function i32(value: number): number[] {
   return [value & 255, (value >> 8) & 255, (value >> 16) & 255, (value >> 24) & 255];
 }
 
-function message(type: number, data: number[]): number[] {
-  return [...i32(16 + data.length), type, 0, 0, 0, ...i32(0), ...i32(0), ...data];
+function message(type: number, data: number[], sequence: number): number[] {
+  return [...i32(16 + data.length), type, 0, 0, 0, ...i32(sequence), ...i32(0), ...data];
 }
 
 function configOf(tun: Record<string, unknown> = {}): TunConfig {
@@ -323,6 +329,29 @@ Deno.test("tun: what the kernel drops is in its counters, and is kept when the d
   assertEquals(other.device.stats().systemDrops, undefined);
 });
 
+Deno.test("tun: an answer to another request is not taken for the one that is waited for", () => {
+  const EPERM = 1;
+  const refusal = message(2, i32(-EPERM), 0x7fff);
+  const stats = new Array<number>(24 * 8).fill(9);
+  const link = message(16, [...new Array<number>(16).fill(0), ...[4 + stats.length, 0, 23, 0, ...stats]], 0x7fff);
+  const libc = new TunLibc();
+  libc.answers.push(refusal, link, []);
+  const { device } = deviceOver(libc);
+  assertEquals(libc.messages.length, 5);
+  libc.answers.push(link, refusal);
+  assertEquals(device.stats().systemDrops, undefined);
+  device.close();
+  // Nor does an acknowledgment that is too old hide a refusal, or an answer that never comes look like one.
+  const refusing = new TunLibc();
+  refusing.answers.push(message(2, i32(0), 0x7fff));
+  refusing.onMessage = () => -EPERM;
+  assertThrows(() => deviceOver(refusing), Deno.errors.PermissionDenied);
+  const stale = new TunLibc();
+  stale.sequence = 0x7fff;
+  assertThrows(() => deviceOver(stale), Error, "EAGAIN");
+  for (const gone of [refusing, stale]) assertEquals([gone.closed, gone.releases], [[NETLINK_FD, TUN_FD], 1]);
+});
+
 Deno.test("tun: a device that is taken away is a fault of the host, told once; closing gives everything back once", () => {
   const libc = new TunLibc();
   const { device, pool, faults, drops } = deviceOver(libc);
@@ -339,3 +368,53 @@ Deno.test("tun: a device that is taken away is a fault of the host, told once; c
   assertEquals([libc.closed.length, libc.releases, faults.length], [2, 1, 1]);
   assert(libc.packets.length === 0);
 });
+
+/** A host whose device is taken away: it is closed for that, and nothing of it runs on. */
+const PROGRAM = `
+import { openHost } from "./mod.ts";
+import process from "node:process";
+const tun = { name: "culv7", addresses: ["10.9.0.1/24"] };
+const peers = [{ endpoint: "127.0.0.1:9", allowed: "10.7.0.2" }];
+const host = await openHost({ address: "10.7.0.1/24", listen: "127.0.0.1:0", peers, tun });
+const waiting = host.listen({ port: 80 }).accept().catch((error) => error.name);
+if (Deno.args[0] === "unref") host.unref();
+await new Promise((resolve) => setTimeout(resolve, 50));
+await new Deno.Command("ip", { args: ["link", "del", "culv7"] }).output();
+const end = await host.closed;
+await host.close();
+const before = process.cpuUsage();
+await new Promise((resolve) => setTimeout(resolve, 200));
+const { user, system } = process.cpuUsage(before);
+console.log(JSON.stringify({ name: end.name, message: end.message, waited: await waiting, busy: (user + system) / 2e5 }));
+`;
+
+const canMakeTun = await new Deno.Command("unshare", {
+  args: ["--net", "sh", "-c", "ip link set lo up && ip tuntap add culv7 mode tun"],
+  stdout: "null",
+  stderr: "null",
+}).output().then(({ success }) => success, () => false);
+
+for (const how of ["ref", "unref"]) {
+  Deno.test({
+    name: `tun: a host whose real device is taken away is closed with that fault, ${how}'d`,
+    // Needs root, to have a network of its own.
+    ignore: !canMakeTun || NO_LINUX_PORT !== "",
+    async fn() {
+      const file = await Deno.makeTempFile({ dir: new URL("../../..", import.meta.url).pathname, suffix: ".ts" });
+      try {
+        await Deno.writeTextFile(file, PROGRAM);
+        const run = [Deno.execPath(), "run", "-A", "--no-check", file, how];
+        const { success, stdout, stderr } = await new Deno.Command("unshare", {
+          args: ["--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", ...run],
+        }).output();
+        assert(success, new TextDecoder().decode(stderr));
+        const { name, message, waited, busy } = JSON.parse(new TextDecoder().decode(stdout));
+        assertEquals([name, waited], ["NotConnected", "NotConnected"]);
+        assertStringIncludes(message, "the TUN device culv7 is gone");
+        assert(busy < 0.2, `a closed host takes ${busy} of a processor`);
+      } finally {
+        await Deno.remove(file);
+      }
+    },
+  });
+}

@@ -102,8 +102,15 @@ function parseDemoArgs(args: string[]): DemoOptions {
     seed: flags.integer("seed", 0, Number.MAX_SAFE_INTEGER - 2, 1),
     impairment,
     family: flags.has("6") ? 6 : 4,
-    pcap: flags.text("pcap") ?? null,
+    pcap: captureName(flags),
   };
+}
+
+/** A name without a file in it would become that of hidden files. */
+function captureName(flags: Flags): string | null {
+  const name = flags.text("pcap");
+  if (name !== undefined && /[/\\]$/.test(name)) flags.wrong("pcap", name, "the name of a file, like demo.pcapng");
+  return name ?? null;
 }
 
 /** The capture of one peer: `demo.pcapng` becomes `demo.a.pcapng`. */

@@ -28,16 +28,24 @@ const SYSTEM_ERRORS: readonly ErrorClass[] = [
 /** And what can go wrong with another host: what it said is no JSON, or a datagram is larger than the MTU. */
 const NETWORK_ERRORS: readonly ErrorClass[] = [...SYSTEM_ERRORS, SyntaxError, RangeError];
 
+/** What the runtime has no class for, like a full disk: errors with the system's code, `ENOSPC`. */
+function hasSystemCode(error: unknown): boolean {
+  const code = error instanceof Error ? (error as { code?: unknown }).code : undefined;
+  return typeof code === "string" && /^E[A-Z0-9]+$/.test(code);
+}
+
 /** The failure that `error` is, or `error` itself if it is a fault of the program. */
 export function failureOf(command: string, error: unknown): unknown {
-  return isOneOf(NETWORK_ERRORS, error) ? new Failure(`${command}: ${messageOf(error)}`) : error;
+  return isOneOf(NETWORK_ERRORS, error) || hasSystemCode(error)
+    ? new Failure(`${command}: ${messageOf(error)}`)
+    : error;
 }
 
 /** The same wherever in a command it comes from: a missing permission is a wrong call, what the system refuses a failure. */
 export function refusalOf(command: string, error: unknown): unknown {
   const text = `${command}: ${messageOf(error)}`;
   if (error instanceof Deno.errors.NotCapable) return new UsageError(text);
-  return isOneOf(SYSTEM_ERRORS, error) ? new Failure(text) : error;
+  return isOneOf(SYSTEM_ERRORS, error) || hasSystemCode(error) ? new Failure(text) : error;
 }
 
 function isOneOf(classes: readonly ErrorClass[], error: unknown): boolean {

@@ -2,7 +2,7 @@
  * The flags of a command: declared once, read strictly, and listed in its help.
  *
  * Whatever is wrong becomes a {@linkcode UsageError} of one line: which command, which flag, what was found, what was
- * expected. A flag that is unknown or given twice is wrong, and so is a value that is missing.
+ * expected. A flag that is unknown is wrong, and so is a value that is missing, or one given twice.
  *
  * @module
  */
@@ -12,6 +12,15 @@ import type { Duration } from "../base/time.ts";
 import { nearest } from "../stack/config_faults.ts";
 import { UsageError } from "./command.ts";
 import { parseBitRate, parseByteCount, parseSeconds } from "./quantities.ts";
+
+/** The longest time that a flag takes, in ns. */
+const SECONDS_MAX = 3.6e15;
+
+/** The highest rate that a flag takes, in bits per second; servers of `perf` take less than that. */
+const BIT_RATE_MAX = 999e12;
+
+/** Forms of flags that are longer than this have their help on a line of its own. */
+const FORM_WIDTH = 24;
 
 /** A flag. */
 export interface FlagSpec {
@@ -108,10 +117,10 @@ export class Flags {
 
   /** A whole number from `least` to `most`, or `standard`. */
   integer<T>(name: string, least: number, most: number, standard: T): number | T {
-    const expected = most === Number.MAX_SAFE_INTEGER
-      ? `a whole number of at least ${least}`
-      : `a whole number from ${least} to ${most}`;
-    return this.#number(name, (text) => /^-?\d+$/.test(text) ? Number(text) : NaN, least, most, expected, standard);
+    const parse = (text: string): number => /^-?\d+$/.test(text) ? Number(text) : NaN;
+    const isOpen = most === Number.MAX_SAFE_INTEGER && !(parse(this.text(name) ?? "") > most);
+    const expected = isOpen ? `a whole number of at least ${least}` : `a whole number from ${least} to ${most}`;
+    return this.#number(name, parse, least, most, expected, standard);
   }
 
   /** A number from `least` to `most`, or `standard`. */
@@ -122,13 +131,18 @@ export class Flags {
 
   /** A time of at least `least` and at most an hour times a thousand, or `standard`. */
   seconds<T>(name: string, least: Duration, standard: T): Duration | T {
-    const expected = `seconds like 0.2, or a time with its unit like 200ms, at least ${least / 1e9} s`;
-    return this.#number(name, parseSeconds, least, 3.6e15, expected, standard);
+    const isLong = parseSeconds(this.text(name) ?? "") > SECONDS_MAX;
+    const bound = isLong ? `at most ${SECONDS_MAX / 1e9} s` : `at least ${least / 1e9} s`;
+    const expected = `seconds like 0.2, or a time with its unit like 200ms, ${bound}`;
+    return this.#number(name, parseSeconds, least, SECONDS_MAX, expected, standard);
   }
 
   /** A rate in bits per second, or `standard`. */
   bitRate<T>(name: string, standard: T): number | T {
-    return this.#number(name, parseBitRate, 0, 1e15, "bits per second like 500K, 10M or 1G", standard);
+    const isFast = parseBitRate(this.text(name) ?? "") > BIT_RATE_MAX;
+    const bound = isFast ? `, at most ${BIT_RATE_MAX / 1e12}T` : "";
+    const expected = `bits per second like 500K, 10M or 1G${bound}`;
+    return this.#number(name, parseBitRate, 0, BIT_RATE_MAX, expected, standard);
   }
 
   /** A number of bytes, or `standard`. */
@@ -192,12 +206,14 @@ function joinNegatives(specs: FlagSpecs, args: readonly string[]): string[] {
   return out;
 }
 
-/** The flags as lines of a help text. */
+/** The flags as lines of a help text; below a form that is too long for its column, what the flag does is on the next line. */
 export function formatFlags(specs: FlagSpecs): string {
   const rows = Object.entries(specs).map(([name, { short, value, help }]) => {
     const form = `${short === undefined ? "" : `-${short}, `}${formOf(name)}${value === undefined ? "" : ` ${value}`}`;
     return [form, help] as const;
   });
-  const width = Math.max(...rows.map(([form]) => form.length));
-  return rows.map(([form, help]) => `  ${form.padEnd(width)}  ${help}`).join("\n");
+  const width = Math.max(...rows.map(([form]) => form.length).filter((length) => length <= FORM_WIDTH));
+  return rows.map(([form, help]) =>
+    form.length > width ? `  ${form}\n  ${"".padEnd(width)}  ${help}` : `  ${form.padEnd(width)}  ${help}`
+  ).join("\n");
 }

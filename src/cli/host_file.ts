@@ -19,7 +19,7 @@
  * @module
  */
 
-import { type Document, isMap, isNode, isScalar, LineCounter, parseDocument } from "yaml";
+import { type Document, isMap, isNode, isScalar, LineCounter, parseDocument, visit } from "yaml";
 import type { PathStep } from "../stack/config_faults.ts";
 import { inOneLine, messageOf, UsageError } from "./command.ts";
 
@@ -53,13 +53,12 @@ export async function readHostFile(command: string, path: string): Promise<HostF
     return `${path}:${Math.max(line, 1)}:${Math.max(col, 1)}`;
   };
   const document = parse(command, path, text, lines);
-  const [error] = [...document.errors, ...document.warnings];
-  if (error !== undefined) {
-    const [offset] = error.pos;
-    const line = text.slice(text.lastIndexOf("\n", offset - 1) + 1).split("\n", 1)[0]!.trim();
+  const fault = faultOf(document);
+  if (fault !== null) {
+    const line = text.slice(text.lastIndexOf("\n", fault.offset - 1) + 1).split("\n", 1)[0]!.trim();
     const found = line === "" ? "the end of the file" : JSON.stringify(line.slice(0, 60));
     throw new UsageError(
-      `${command}: ${placeOf(offset)}: found ${found}, expected valid YAML (${inOneLine(error.message)})`,
+      `${command}: ${placeOf(fault.offset)}: found ${found}, expected valid YAML (${fault.text})`,
     );
   }
   let value: unknown;
@@ -85,18 +84,55 @@ async function readText(command: string, path: string): Promise<string> {
   const refuse = (why: string) =>
     new UsageError(`${command}: ${path}: ${why}, expected a YAML file that describes a host`);
   try {
-    const { isFile, size } = await Deno.stat(path);
-    if (isFile && size > FILE_BYTES) throw refuse(`found ${size} bytes`);
-    const bytes = await Deno.readFile(path);
+    const bytes = await readBytes(path);
+    if (bytes === null) throw refuse(`found more than ${FILE_BYTES} bytes`);
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch (error) {
     if (error instanceof UsageError) throw error;
     if (error instanceof Deno.errors.NotFound) throw refuse("found no such file");
-    if (error instanceof Deno.errors.NotCapable) throw refuse(`cannot be read without --allow-read=${path}`);
+    if (error instanceof Deno.errors.NotCapable) {
+      throw refuse(`cannot be read (${missingPermission(error, "read", path)})`);
+    }
     if (error instanceof Deno.errors.IsADirectory) throw refuse("found a folder");
     if (error instanceof TypeError) throw refuse("found bytes that are not UTF-8");
     throw refuse(`cannot be read (${messageOf(error)})`);
   }
+}
+
+/** What a file holds; `null` if that is too much. A pipe and a device have no size beforehand. */
+async function readBytes(path: string): Promise<Uint8Array | null> {
+  using file = await Deno.open(path);
+  const bytes = new Uint8Array(FILE_BYTES + 1);
+  let length = 0;
+  while (length < bytes.length) {
+    const n = await file.read(bytes.subarray(length));
+    if (n === null) return bytes.subarray(0, length);
+    length += n;
+  }
+  return null;
+}
+
+/** Which flag of the runtime is missing; devices and the like are opened with all permissions only. */
+export function missingPermission(error: Error, kind: "read" | "write", path: string): string {
+  return `run with ${/--allow-all/.test(error.message) ? "--allow-all" : `--allow-${kind}=${path}`}`;
+}
+
+/** What is wrong with the form of a document, and where; an alias of nothing is among that. */
+function faultOf(document: Document): { offset: number; text: string } | null {
+  const [error] = [...document.errors, ...document.warnings];
+  if (error !== undefined) {
+    const isSecond = error.code === "MULTIPLE_DOCS";
+    return { offset: error.pos[0], text: isSecond ? "one document, not several" : inOneLine(error.message) };
+  }
+  let fault: { offset: number; text: string } | null = null;
+  visit(document, {
+    Alias(_key, node) {
+      if (node.resolve(document) !== undefined) return;
+      fault = { offset: node.range?.[0] ?? 0, text: `no anchor "&${node.source}" stands before "*${node.source}"` };
+      return visit.BREAK;
+    },
+  });
+  return fault;
 }
 
 function parse(command: string, path: string, text: string, lineCounter: LineCounter): Document {

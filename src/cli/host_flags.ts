@@ -21,7 +21,7 @@ import {
 import type { HostConfig } from "../stack/options.ts";
 import { Failure, messageOf, type UsageError } from "./command.ts";
 import { type Flags, type FlagSpecs, formatFlags } from "./flags.ts";
-import { type HostFile, readHostFile, YAML_ENV } from "./host_file.ts";
+import { type HostFile, missingPermission, readHostFile, YAML_ENV } from "./host_file.ts";
 import { SERVICE_NAMES, type Services } from "./services.ts";
 
 const PEER_FORM = "[NAME=]ENDPOINT,PREFIX[,PREFIX...][,roaming]";
@@ -59,9 +59,13 @@ export const HOST_FLAGS: FlagSpecs = {
   "dead-after": { value: "TIME", help: "pass over a peer that was not heard of for so long (default never)" },
   "clamp-mss": { help: "lower the MSS of forwarded SYNs to what the links carry" },
   qdisc: { value: "KIND", help: "fq or pfifo (default fq)" },
-  congestion: { value: "NAME", help: "congestion control of TCP (default reno)" },
+  congestion: {
+    short: "C",
+    value: "NAME",
+    help: "congestion control of TCP: cubic, reno, bbr or none (default cubic)",
+  },
   seed: { value: "N", help: "seed of all randomness (default drawn)" },
-  pcap: { value: "FILE", help: "capture the inner packets into a pcapng file, before and behind the impairment" },
+  pcap: { value: "FILE", help: "capture the inner packets into a pcapng file, before and after the impairment" },
 };
 
 /** The part of a command's help that is about its host. */
@@ -73,9 +77,10 @@ PEER:in:wire before it, and PEER:out:drop and PEER:in:drop, whose packets tell t
 one of them: tshark -r FILE -Y 'frame.interface_name == "b:out:wire"'`;
 
 /** The line of a command's help about permissions. */
-export function permissionHelp(more = ""): string {
-  return `Permissions: --allow-net=ENDPOINTS, those of --listen and of the peers, and their names; with --config also --allow-read=FILE
-  --allow-env=${YAML_ENV}; with --pcap also --allow-write=FILE; --allow-read=FILE for files that impairments name${more}`;
+export function permissionHelp(): string {
+  return `Permissions: --allow-net=ENDPOINTS, those of --listen and of the peers, and their names; with a file also --allow-read=FILE
+  --allow-env=${YAML_ENV}; with --pcap also --allow-write=FILE; --allow-read=FILE for files that impairments name;
+  with --tun, and for the fastest UDP port (Linux), also --allow-ffi`;
 }
 
 /** An IP address inside the tunnel, as text; `place` says where it was given. */
@@ -127,6 +132,7 @@ export interface HostPlan {
  */
 export async function planHost(flags: Flags, file?: string): Promise<HostPlan> {
   const path = flags.text("config") ?? file;
+  if (path === "") throw flags.fault("found a file without a name, expected FILE");
   if (path !== undefined && file !== undefined && path !== file) {
     throw flags.fault(`found the files "${file}" and "${path}", expected one`);
   }
@@ -161,9 +167,22 @@ function optionsOf(flags: Flags): Record<string, unknown> {
   if (mtu !== undefined) options["mtu"] = mtu;
   const vni = flags.integer("vni", 0, 0xffffff, undefined);
   const key = flags.integer("key", 0, 0xffffffff, undefined);
-  if (vni !== undefined) options["encapsulation"] = { kind: flags.text("encapsulation") ?? "vxlan-gpe", vni };
-  else if (key !== undefined) options["encapsulation"] = { kind: flags.text("encapsulation") ?? "gre", key };
-  else if (flags.has("encapsulation")) options["encapsulation"] = flags.text("encapsulation");
+  const encapsulation = flags.text("encapsulation");
+  const requireKind = (name: string, kind: string): void => {
+    if (encapsulation !== undefined && encapsulation !== kind) {
+      throw flags.fault(`--${name}: found with ${encapsulation}, expected with ${kind}`);
+    }
+  };
+  if (vni !== undefined && key !== undefined) {
+    throw flags.fault("found both --vni and --key, expected --vni with vxlan-gpe or --key with gre");
+  }
+  if (vni !== undefined) {
+    requireKind("vni", "vxlan-gpe");
+    options["encapsulation"] = { kind: "vxlan-gpe", vni };
+  } else if (key !== undefined) {
+    requireKind("key", "gre");
+    options["encapsulation"] = { kind: "gre", key };
+  } else if (encapsulation !== undefined) options["encapsulation"] = encapsulation;
   for (const name of ["qdisc", "congestion"]) if (flags.has(name)) options[name] = flags.text(name);
   if (flags.has("keepalive")) options["keepalive"] = flags.text("keepalive");
   if (flags.has("dead-after")) options["deadAfter"] = flags.text("dead-after");
@@ -193,7 +212,7 @@ function parseRoute(flags: Flags, text: string): Record<string, unknown> {
   const route: Record<string, unknown> = ROUTE_TYPES.includes(via) ? { to, type: via } : { to, via };
   for (const part of rest) {
     const match = /^ ?(metric|weight) (\d{1,10})$/.exec(part);
-    if (match === null) flags.wrong("route", text, expected);
+    if (match === null || match[1]! in route) flags.wrong("route", text, expected);
     else route[match[1]!] = Number(match[2]);
   }
   return route;
@@ -202,18 +221,18 @@ function parseRoute(flags: Flags, text: string): Record<string, unknown> {
 /** Reads `culv0,10.9.0.2/24,fd09::2/64,route 10.7.0.0/24,mtu 1280`; without a name the system numbers the device. */
 function parseTun(flags: Flags, text: string): Record<string, unknown> {
   const parts = text.split(",").map((part) => part.trim());
+  const refuse = () => flags.wrong("tun", text, `${TUN_FORM} like culv0,10.9.0.2/24,route 10.7.0.0/24`);
   const tun: Record<string, unknown> = {};
   if (!parts[0]!.includes("/")) tun["name"] = parts.shift();
   const lists: Record<string, string[]> = { addresses: [], routes: [], allowed: [] };
   for (const part of parts) {
     const match = /^(?:(route|allow|mtu) +)?(\S+)$/.exec(part);
     const [, word, value = ""] = match ?? [];
-    if (match === null || (word === "mtu" && !/^\d{1,5}$/.test(value))) {
-      flags.wrong("tun", text, `${TUN_FORM} like culv0,10.9.0.2/24,route 10.7.0.0/24`);
-    }
+    if (match === null || (word === "mtu" && (!/^\d{1,5}$/.test(value) || "mtu" in tun))) refuse();
     if (word === "mtu") tun["mtu"] = Number(value);
     else lists[word === "route" ? "routes" : word === "allow" ? "allowed" : "addresses"]!.push(value);
   }
+  if (lists["addresses"]!.length === 0) refuse();
   return { ...tun, ...lists };
 }
 
@@ -222,11 +241,12 @@ function merge(fromFile: Record<string, unknown>, fromFlags: Record<string, unkn
   const merged = { ...fromFile, ...fromFlags };
   const { impair } = fromFlags;
   if (impair === undefined) return merged;
-  const combine = (own: unknown) => ({
-    ...(typeof own === "string" ? { out: own } : own as object),
-    ...impair as object,
-  });
-  merged["impair"] = combine(fromFile["impair"] ?? {});
+  const combine = (own: unknown): unknown => {
+    if (typeof own === "string") return { out: own, ...impair as object };
+    // What is none stays, and is refused where it stands.
+    return typeof own === "object" && own !== null && !Array.isArray(own) ? { ...own, ...impair as object } : own;
+  };
+  merged["impair"] = "impair" in fromFile ? combine(fromFile["impair"]) : impair;
   if (Array.isArray(merged["peers"])) {
     merged["peers"] = merged["peers"].map((peer) =>
       peer?.impair === undefined ? peer : { ...peer, impair: combine(peer.impair) }
@@ -259,20 +279,32 @@ function faultOf(
 ): UsageError {
   const [{ path, text, isKey }] = faults as [ConfigFault];
   const more = faults.length === 1 ? "" : ` (and ${faults.length - 1} more)`;
-  const [head] = path;
-  if (source === null || (typeof head === "string" && head in fromFlags)) {
-    return flags.fault(`${flagPlace(flags, path)}: ${text}${more}`);
-  }
-  const hint = isKey && path.length === 1 && nearest(String(head), ["services"]) !== null
+  const given = givenPath(path, fromFlags);
+  if (source === null || given !== null) return flags.fault(`${flagPlace(flags, given ?? path)}: ${text}${more}`);
+  const hint = isKey && path.length === 1 && nearest(String(path[0]), ["services"]) !== null
     ? 'unknown key, did you mean "services"?'
     : text;
   return flags.fault(`${source.place(path, isKey)}: ${formatPath(path)}: ${hint}${more}`);
 }
 
+/** The path in the options of the flags from which a value comes, a peer's impairment included; `null` if it is the file's. */
+function givenPath(path: readonly PathStep[], fromFlags: Record<string, unknown>): readonly PathStep[] | null {
+  const inPeer = path[0] === "peers" && path[2] === "impair";
+  const [head, way] = inPeer ? path.slice(2) : path;
+  if (head === undefined || !Object.hasOwn(fromFlags, head)) return inPeer && "peers" in fromFlags ? path : null;
+  if (head === "impair" && (way === undefined || !Object.hasOwn(fromFlags["impair"] as object, way))) return null;
+  return inPeer ? path.slice(2) : path;
+}
+
 /** A path in the options as the flag that it comes from: `--peer 2: endpoint`. */
 function flagPlace(flags: Flags, path: readonly PathStep[]): string {
   const [head, index, ...rest] = path;
-  const name = head === "impair" && index === "in" ? "impair-in" : FLAG_OF_OPTION[String(head)] ?? String(head);
+  const option = String(head);
+  const name = option === "impair" && index === "in"
+    ? "impair-in"
+    : Object.hasOwn(FLAG_OF_OPTION, option)
+    ? FLAG_OF_OPTION[option]!
+    : option;
   let place = `--${name}`;
   if (flags.list(name).length > 1 && typeof index === "number") place += ` number ${index + 1}`;
   const [field] = rest;
@@ -319,9 +351,24 @@ async function open(flags: Flags, prepared: PreparedHost, pcap: string | undefin
     return new CliHost(flags.command, host, capture);
   } catch (error) {
     await host.close();
-    const why = error instanceof Deno.errors.NotCapable ? `run with --allow-write=${pcap}` : messageOf(error);
+    const why = error instanceof Deno.errors.NotCapable ? missingPermission(error, "write", pcap) : messageOf(error);
     throw flags.fault(`--pcap: found ${JSON.stringify(pcap)}, expected a file that can be written (${why})`);
   }
+}
+
+/**
+ * Checks that the host of a plan has an address of the family of `address`; `place` says where that was given.
+ *
+ * @throws {UsageError} in one line, if it has none
+ */
+export function requireFamily(flags: Flags, { config }: HostPlan, place: string, address: string): void {
+  const isV6 = (text: string): boolean => text.includes(":");
+  if (config.addresses.some((own) => isV6(String(own)) === isV6(address))) return;
+  throw flags.fault(
+    `${place}: found ${JSON.stringify(address)}, expected an IPv${
+      isV6(address) ? 4 : 6
+    } address: this host has none of IPv${isV6(address) ? 6 : 4}`,
+  );
 }
 
 /** An open host and its capture. */

@@ -9,16 +9,20 @@ const SIGNALS: readonly Deno.Signal[] = Deno.build.os === "windows" ? ["SIGINT"]
 /** Exit code of a program that a second SIGINT ended. */
 const INTERRUPTED = 130;
 
-/** Listens for signals until it is disposed of. The first one asks for an end, the second one ends the process. */
+/** Listens for signals until it is disposed of. The first one asks for an end, a second one ends the process. */
 export class Interrupt implements Disposable {
   readonly #controller = new AbortController();
+  readonly #other: AbortSignal | undefined;
+  readonly #onOther = (): void => this.#raise();
   readonly #onSignal = (): void => {
     if (this.#controller.signal.aborted) Deno.exit(INTERRUPTED);
-    this.#controller.abort(new DOMException("interrupted", "AbortError"));
+    this.#raise();
   };
 
-  /** Begins to listen. */
-  constructor() {
+  /** Begins to listen; `other` asks for an end as a signal of the system does. */
+  constructor(other?: AbortSignal) {
+    this.#other = other;
+    other?.addEventListener("abort", this.#onOther);
     for (const signal of SIGNALS) Deno.addSignalListener(signal, this.#onSignal);
   }
 
@@ -40,6 +44,11 @@ export class Interrupt implements Disposable {
 
   /** Listens no longer. */
   [Symbol.dispose](): void {
+    this.#other?.removeEventListener("abort", this.#onOther);
     for (const signal of SIGNALS) Deno.removeSignalListener(signal, this.#onSignal);
+  }
+
+  #raise(): void {
+    this.#controller.abort(new DOMException("interrupted", "AbortError"));
   }
 }

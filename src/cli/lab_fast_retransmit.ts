@@ -67,9 +67,11 @@ Permissions: --allow-read for threads of its own; without it the runs take one c
   async run(flags) {
     const plan = planOf(flags);
     const cells = fastRetransmitCells(plan);
+    if (cells.length === 0) throw flags.fault("found no buffer size, loss or number of flows to run, expected some");
+    const jobs = jobsOf(flags);
     const progress = new RunProgress("fast-retransmit", cells.length);
     const started = performance.now();
-    const results = await runCells("fast-retransmit", cells, { ...jobsOf(flags), onDone: progress.onDone });
+    const results = await runCells("fast-retransmit", cells, { ...jobs, onDone: progress.onDone });
     progress.clear();
     const report = reportFastRetransmit(plan, cells, results);
     const seconds = (performance.now() - started) / 1000;

@@ -62,13 +62,14 @@ Permissions: --allow-read for threads of its own (without it the runs take one c
     const phase = flags.seconds("phase", 0, 0);
     if (phase >= 4 * MILLISECOND) flags.wrong("phase", flags.text("phase")!, "less than 4 ms");
     const seeds = seedsOf(flags);
+    const jobs = jobsOf(flags);
     const svg = await svgOf(flags);
     const groups = pacings.flatMap((pacing) => exits.map((exit) => ({ exit, pacing })));
     const cells = groups.flatMap((group) =>
       seeds.map((seed): HystartCell => ({ ...group, seed, seconds, control: control!, phase }))
     );
     const progress = new RunProgress("hystart", cells.length);
-    const results = await runCells("hystart", cells, { ...jobsOf(flags), onDone: progress.onDone });
+    const results = await runCells("hystart", cells, { ...jobs, onDone: progress.onDone });
     progress.clear();
     const rows = groups.map((group, i) => rowOf(group, results.slice(i * seeds.length, (i + 1) * seeds.length)));
     if (svg !== undefined) await Deno.writeTextFile(svg, await drawWindows(rows));

@@ -17,12 +17,16 @@ import { lab } from "./lab.ts";
 import { runEdtPeer } from "./lab_edt_peer.ts";
 import { runSink } from "./lab_sink.ts";
 import { netem } from "./netem.ts";
+import { writeLinesDirectly } from "./output.ts";
 import { perf } from "./perf.ts";
 import { ping } from "./ping.ts";
 import { rpc } from "./rpc.ts";
 import { up } from "./up.ts";
 
 const COMMANDS: readonly Command[] = [up, ping, perf, rpc, demo, lab, netem];
+
+/** The version of the package, as in `deno.json`. */
+const VERSION = "0.1.0";
 
 /** Used by `demo` and `lab` for the processes they start; not for people. */
 const INTERNAL: ReadonlyMap<string, () => Promise<number>> = new Map([
@@ -40,8 +44,7 @@ Usage: culvert COMMAND [ARGUMENTS]
 Commands:
 ${COMMANDS.map((c) => `  ${c.name.padEnd(width)}  ${c.summary}`).join("\n")}
 
-culvert COMMAND --help tells more, with examples.
-`;
+culvert COMMAND --help tells more, with examples; culvert --version the version.`;
 }
 
 /**
@@ -58,6 +61,10 @@ export async function main(args: readonly string[], started: number = performanc
       console.log(help());
       return name === undefined ? 2 : 0;
     }
+    if (name === "--version" || name === "-V") {
+      console.log(`culvert ${VERSION}`);
+      return 0;
+    }
     const internal = INTERNAL.get(name);
     if (internal !== undefined) return await internal();
     const command = COMMANDS.find((c) => c.name === name);
@@ -68,7 +75,7 @@ export async function main(args: readonly string[], started: number = performanc
       throw new UsageError(`no command "${name}": ${hint}`);
     }
     if (rest.includes("--help") || rest.includes("-h")) {
-      console.log(command.helpFor?.(rest) ?? command.help);
+      console.log((command.helpFor?.(rest) ?? command.help).trimEnd());
       return 0;
     }
     return await command.run(rest, started);
@@ -80,11 +87,18 @@ export async function main(args: readonly string[], started: number = performanc
     console.error(`culvert: ${message}`);
     // A script gets an object also if there is no result.
     if (code === 1 && rest.some((arg) => arg === "--json" || arg === "-J")) {
-      console.log(JSON.stringify({ error: message }));
+      try {
+        console.log(JSON.stringify({ error: message }));
+      } catch {
+        // The standard output is what failed.
+      }
     }
     return code;
   }
 }
 
-// The scale of performance.now() begins with the process.
-if (import.meta.main) Deno.exit(await main(Deno.args, 0));
+if (import.meta.main) {
+  writeLinesDirectly();
+  // The scale of performance.now() begins with the process.
+  Deno.exit(await main(Deno.args, 0));
+}

@@ -50,6 +50,7 @@ export const netem: Command = {
     const [text] = flags.words;
     const isJson = flags.has("json");
     if (flags.has("profiles")) {
+      if (text !== undefined) throw flags.fault(`found ${JSON.stringify(text)} with --profiles, expected one of both`);
       console.log(isJson ? JSON.stringify(profiles()) : formatProfiles());
     } else {
       if (text === undefined) throw flags.fault('found no impairment, expected one like "delay 20ms loss 1%"');

@@ -7,8 +7,17 @@
 import { MILLISECOND, SECOND } from "../base/time.ts";
 import { type Command, Failure } from "./command.ts";
 import { Flags, type FlagSpecs, formatFlags } from "./flags.ts";
-import { type CliHost, HOST_FLAGS, HOST_HELP, innerAddress, permissionHelp, planHost } from "./host_flags.ts";
+import {
+  type CliHost,
+  HOST_FLAGS,
+  HOST_HELP,
+  innerAddress,
+  permissionHelp,
+  planHost,
+  requireFamily,
+} from "./host_flags.ts";
 import { Interrupt } from "./interrupt.ts";
+import { readerGone } from "./output.ts";
 import { type PerfReport, runPerf } from "./perf_client.ts";
 import { LENGTH_BYTES, PERF_PORT, type PerfTest, SECONDS_MAX, STREAMS_MAX } from "./perf_protocol.ts";
 import {
@@ -102,6 +111,7 @@ export const perf: Command = {
     const test = testOf(flags);
     const interval = flags.seconds("interval", 100 * MILLISECOND, SECOND);
     const plan = await planHost(flags);
+    requireFamily(flags, plan, "--client", hostname);
     return await ask(await plan.open(), { hostname, port, test, interval, isJson });
   },
 };
@@ -172,7 +182,7 @@ interface Asked {
 }
 
 async function ask(cli: CliHost, { hostname, port, test, interval, isJson }: Asked): Promise<number> {
-  using interrupt = new Interrupt();
+  using interrupt = new Interrupt(readerGone);
   const progress = new Progress(!isJson);
   const print = (text: string): void => isJson ? undefined : console.log(text);
   try {

@@ -9,8 +9,17 @@ import type { PingOptions } from "../socket/ping.ts";
 import type { Command } from "./command.ts";
 import { failureOf } from "./failure.ts";
 import { Flags, type FlagSpecs, formatFlags } from "./flags.ts";
-import { type CliHost, HOST_FLAGS, HOST_HELP, innerAddress, permissionHelp, planHost } from "./host_flags.ts";
+import {
+  type CliHost,
+  HOST_FLAGS,
+  HOST_HELP,
+  innerAddress,
+  permissionHelp,
+  planHost,
+  requireFamily,
+} from "./host_flags.ts";
 import { Interrupt } from "./interrupt.ts";
+import { readerGone } from "./output.ts";
 import { formatPingAnswer, formatPingHeader, formatPingSummary, PingTally } from "./ping_report.ts";
 import { Progress } from "./terminal.ts";
 
@@ -72,6 +81,7 @@ export const ping: Command = {
     };
     const [isQuiet, isJson] = [flags.has("quiet"), flags.has("json")];
     const plan = await planHost(flags);
+    requireFamily(flags, plan, "destination", destination);
     return await run(await plan.open(), destination, options, isQuiet, isJson);
   },
 };
@@ -85,7 +95,7 @@ async function run(
   isQuiet: boolean,
   isJson: boolean,
 ): Promise<number> {
-  using interrupt = new Interrupt();
+  using interrupt = new Interrupt(readerGone);
   const { host } = cli;
   const tally = new PingTally();
   const started = performance.now();

@@ -2,8 +2,8 @@
  * Numbers with units as the command line takes and prints them.
  *
  * Taken: seconds with or without a unit (`10`, `0.2`, `200ms`); rates in bits per second with decimal prefixes (`10M`,
- * `1.5Gbit`); sizes in bytes with binary prefixes (`128K`). Printed: the forms of iperf3, three significant digits,
- * bytes by 1,024 and bits by 1,000.
+ * `1.5Gbit`, but no `bps`, which tc takes for bytes); sizes in bytes with binary prefixes (`128K`). Printed: the forms of
+ * iperf3, three significant digits, bytes by 1,024 and bits by 1,000.
  *
  * @module
  */
@@ -28,7 +28,7 @@ function parsePrefixed(text: string, base: number, units: string): number {
 
 /** Reads a rate in bits per second: `10M` is ten million; NaN if it is none. */
 export function parseBitRate(text: string): number {
-  return parsePrefixed(text, 1000, "bit|bits|bit/s|bits/s|bps");
+  return parsePrefixed(text, 1000, "bit|bits|bit/s|bits/s");
 }
 
 /** Reads a number of bytes: `128K` is 131,072; NaN if it is none, or no whole number. */

@@ -4,11 +4,19 @@
  * @module
  */
 
-import { MILLISECOND, SECOND } from "../base/time.ts";
+import { MILLISECOND, SECOND, toMilliseconds } from "../base/time.ts";
 import { type Command, Failure } from "./command.ts";
 import { failureOf } from "./failure.ts";
 import { Flags, type FlagSpecs, formatFlags } from "./flags.ts";
-import { type CliHost, HOST_FLAGS, HOST_HELP, innerAddress, permissionHelp, planHost } from "./host_flags.ts";
+import {
+  type CliHost,
+  HOST_FLAGS,
+  HOST_HELP,
+  innerAddress,
+  permissionHelp,
+  planHost,
+  requireFamily,
+} from "./host_flags.ts";
 import { Interrupt } from "./interrupt.ts";
 import { type RpcLoad, type RpcReport, runRpc } from "./rpc_client.ts";
 import { MESSAGE_BYTES_MAX, RPC_PORT } from "./rpc_protocol.ts";
@@ -86,6 +94,7 @@ export const rpc: Command = {
       patience: flags.seconds("timeout", 0, 5 * SECOND),
     };
     const plan = await planHost(flags);
+    requireFamily(flags, plan, "--client", load.hostname);
     return await ask(await plan.open(), load, isJson);
   },
 };
@@ -121,7 +130,7 @@ async function ask(cli: CliHost, load: RpcLoad, isJson: boolean): Promise<number
       progress.show(`${at.toFixed(1)} s  ${answered} of ${due} answered${rtt}`);
     });
     progress.clear();
-    console.log(isJson ? JSON.stringify(report) : formatReport(report));
+    console.log(isJson ? JSON.stringify(reportJson(report)) : formatReport(report));
     return report.unanswered === 0 && report.answered > 0 ? 0 : 1;
   } catch (error) {
     progress.clear();
@@ -130,6 +139,13 @@ async function ask(cli: CliHost, load: RpcLoad, isJson: boolean): Promise<number
   } finally {
     await cli.close();
   }
+}
+
+/** The report with the times of the load in milliseconds, as all other times in it. */
+function reportJson(report: RpcReport): Record<string, unknown> {
+  const { duration, patience, ...load } = report.load;
+  const times = { durationMs: toMilliseconds(duration), timeoutMs: toMilliseconds(patience) };
+  return { ...report, load: { ...load, ...times } };
 }
 
 function formatReport(r: RpcReport): string {

@@ -18,7 +18,8 @@ import { bold, Progress, table } from "./terminal.ts";
 const FLAGS: FlagSpecs = {
   check: { help: "only check the host, then end" },
   json: {
-    help: "print a JSON object when the host is up, for each change of a peer, and with all counters at the end",
+    help:
+      "print a JSON object when the host is up, for each change of a peer, at SIGHUP, and with all counters at the end",
   },
 };
 
@@ -53,7 +54,7 @@ A file (all keys but address may be left out; those of openHost, and services):
   deadAfter: 35s
   encapsulation: raw            # or vxlan-gpe, or { kind: vxlan-gpe, vni: 42 }
   qdisc: { kind: fq, flowLimit: 100 }
-  congestion: reno
+  congestion: cubic             # or reno, bbr, none
   seed: 1
   services: { echo: 7, discard: 9, perf: 5201, rpc: 5202 }
 
@@ -83,9 +84,8 @@ export const up: Command = {
       const { addresses, peers } = plan.config;
       const what = { valid: true, addresses: addresses.map(String), peers: peers.map(({ name }) => name) };
       const name = file ?? flags.text("config") ?? "the host";
-      console.log(
-        isJson ? JSON.stringify(what) : `${name} is valid: ${what.addresses.join(", ")}, ${peers.length} peers`,
-      );
+      const count = `${peers.length} peer${peers.length === 1 ? "" : "s"}`;
+      console.log(isJson ? JSON.stringify(what) : `${name} is valid: ${what.addresses.join(", ")}, ${count}`);
       return 0;
     }
     using interrupt = new Interrupt();
@@ -96,7 +96,7 @@ export const up: Command = {
     let last: HostInspection;
     try {
       startServices(host, plan.services);
-      using _reload = new Reload(flags, file, host, progress);
+      using _reload = new Reload(flags, file, host, progress, isJson);
       const telling = tellOfPeers(host, isJson, progress);
       console.log(isJson ? JSON.stringify(upJson(host, plan.services)) : describe(host, plan.config, plan.services));
       await Promise.race([interrupt.wait(), host.closed, telling]);
@@ -127,7 +127,7 @@ async function tellOfPeers(host: Host, isJson: boolean, progress: Progress): Pro
 class Reload implements Disposable {
   readonly #onSignal: () => void;
 
-  constructor(flags: Flags, file: string | undefined, host: Host, progress: Progress) {
+  constructor(flags: Flags, file: string | undefined, host: Host, progress: Progress, isJson: boolean) {
     const reload = async () => {
       const { config } = await planHost(flags, file);
       const names = new Set(host.inspect().interfaces.map(({ name }) => name));
@@ -137,7 +137,12 @@ class Reload implements Disposable {
         host.setImpairment(name, "in", impair.in);
       }
       progress.clear();
-      console.log(`impairments read again for ${known.map(({ name }) => name).join(", ") || "no peer"}`);
+      const peers = known.map(({ name }) => name);
+      console.log(
+        isJson
+          ? JSON.stringify({ event: "impairments", peers })
+          : `impairments read again for ${peers.join(", ") || "no peer"}`,
+      );
     };
     const refuse = (error: unknown) => {
       progress.clear();
@@ -174,7 +179,7 @@ function describe(host: Host, config: HostConfig, services: Services): string {
   const rows: string[][] = [["address", host.addresses.join(", ")]];
   for (const endpoint of host.endpoints) rows.push(["listening", `UDP ${endpointText(endpoint)}`]);
   for (const peer of config.peers) rows.push([`peer ${peer.name}`, describePeer(peer)]);
-  for (const { to, via, metric } of config.routes) rows.push(["route", `${to} via ${via} metric ${metric}`]);
+  for (const route of config.routes) rows.push(["route", describeRoute(route)]);
   const { tun } = host.inspect();
   if (tun !== null) {
     const routes = tun.routes.length === 0 ? "" : `  routes ${tun.routes.join(", ")}`;
@@ -193,6 +198,14 @@ function describePeer({ endpoint, allowed, mtu, impair }: PeerConfig): string {
   const out = impair.out === null ? "" : `  out: ${formatNetem(impair.out)}`;
   const into = impair.in === null ? "" : `  in: ${formatNetem(impair.in)}`;
   return `${where}  ${allowed.join(", ")}  mtu ${mtu}${out}${into}`;
+}
+
+/** In the words of `ip route`. */
+function describeRoute({ to, via, metric, kind, weight }: HostConfig["routes"][number]): string {
+  const parts = kind === "unicast" ? [`${to} via ${via}`] : [`${kind} ${to}`];
+  if (metric !== 0) parts.push(`metric ${metric}`);
+  if (weight !== 1) parts.push(`weight ${weight}`);
+  return parts.join(" ");
 }
 
 function sumOf(counts: Record<string, number>): number {

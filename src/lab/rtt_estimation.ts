@@ -5,9 +5,10 @@
  *   a ──── delay 100ms 40ms (uniform, so that packets overtake each other) ──── b, and the same back
  * ```
  *
- * One bulk flow, nothing is ever lost. With a fixed timeout of 100 ms every round trip is longer than the timeout, and
- * nearly everything is sent again for nothing; the estimator of RFC 6298 is to keep the timer quiet, however much the
- * path jitters and reorders.
+ * One bulk flow, nothing is ever lost. With a fixed timeout of 100 ms every round trip is longer than the timeout: the SYN
+ * and the first segments are sent again for nothing, until acknowledgments come so often that each restarts the timer
+ * before it runs out; the window of a flow whose slow start that ended is long in growing again. The estimator of RFC 6298
+ * is to keep the timer quiet, however much the path jitters and reorders.
  *
  * @module
  */

@@ -43,6 +43,7 @@ Deno.test("cli: netem refuses in one line", async () => {
   assertRefused(await callCli("netem", "delay", "20ms"), 'found "20ms", expected only TEXT');
   assertRefused(await callCli("netem", "trace /nowhere/at/all"), "the name of a file that can be read");
   assertRefused(await callCli("netem", "delay 1ms", "--jsno"), "unknown flag");
+  assertRefused(await callCli("netem", "--profiles", "delay 1ms"), 'found "delay 1ms" with --profiles');
 });
 
 Deno.test({
@@ -69,6 +70,24 @@ Deno.test({
       const end = await up.result();
       assertEquals(end.code, 0, end.err);
       assertMatch(end.err, /culvert: up: .*dealy.*; nothing was changed\n/);
+    }),
+});
+
+Deno.test({
+  name: "cli: with --json up tells also in JSON that it has read its file again",
+  ignore: Deno.build.os === "windows",
+  fn: () =>
+    withFolder(async (folder) => {
+      const { up } = await startUp(folder, "--json");
+      await using _up = up;
+      await up.waitFor('"event":"up"');
+      up.kill("SIGHUP");
+      await up.waitFor("impairments");
+      up.kill("SIGINT");
+      const { out } = await up.result();
+      const events = out.trimEnd().split("\n").map((line) => JSON.parse(line));
+      assertEquals(events.map(({ event }) => event), ["up", "impairments", "closed"]);
+      assertEquals(events[1], { event: "impairments", peers: ["a"] });
     }),
 });
 

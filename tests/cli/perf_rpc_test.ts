@@ -169,6 +169,7 @@ Deno.test("cli: SIGINT ends an rpc early, with what was answered", async () => {
   assertEquals(code, 0, err);
   const report = JSON.parse(out);
   assertEquals([report.interrupted, report.unanswered], [true, 0]);
+  assertEquals([report.load.durationMs, report.load.timeoutMs], [60_000, 5_000]);
   assert(report.answered === report.requests && report.requests < 6000);
   const served = await server.result();
   const wanted = { client: "10.7.0.1", answered: report.answered, failure: null };

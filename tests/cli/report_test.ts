@@ -42,7 +42,9 @@ Deno.test("quantities: what is refused", () => {
   for (const text of ["", "x", "-1", "1h", "1 s", "1e3"]) {
     assertEquals(parseSeconds(text), NaN, text);
   }
-  for (const text of ["", "-1", "10MB", "1.2.3", "10 M", "M"]) assertEquals(parseBitRate(text), NaN, text);
+  for (const text of ["", "-1", "10MB", "10MBps", "10mbps", "1.2.3", "10 M", "M"]) {
+    assertEquals(parseBitRate(text), NaN, text);
+  }
   for (const text of ["", "-1", "0.3", "10Mbit", "K"]) assertEquals(parseByteCount(text), NaN, text);
 });
 

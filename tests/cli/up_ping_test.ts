@@ -138,6 +138,22 @@ Deno.test("cli: up tells when a peer is heard of, falls silent and moves, in wor
   assertEquals(refused.err, "culvert: up: looking up b.example needs --allow-net=b.example\n");
 });
 
+Deno.test("cli: up tells its routes in the words of ip route", async () => {
+  const { a } = await hostFlags();
+  await using up = new CliProcess(LOOPBACK, [
+    ...["up", ...a, "--route", "10.20.0.0/16,b,metric 10,weight 3", "--route", "10.21.0.0/16,b"],
+    ...["--route", "10.0.0.0/8,unreachable"],
+  ]);
+  await up.waitFor("SIGINT ends it");
+  up.kill("SIGINT");
+  const routes = (await up.result()).out.split("\n").filter((line) => line.startsWith("route "));
+  assertEquals(routes.map((line) => line.slice("route".length).trim()), [
+    "10.20.0.0/16 via b metric 10 weight 3",
+    "10.21.0.0/16 via b",
+    "unreachable 10.0.0.0/8",
+  ]);
+});
+
 Deno.test("cli: what keeps a host from being opened is one line and code 1", async () => {
   const { a } = await hostFlags();
   await using first = new CliProcess(LOOPBACK, ["up", ...a]);

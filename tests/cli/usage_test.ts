@@ -9,6 +9,8 @@ import { assert, assertEquals } from "@std/assert";
 import { openHost } from "../../src/runtime/open_host.ts";
 import { assertRefused, callCli, CliProcess, LOOPBACK } from "../testing/run_cli.ts";
 
+const MAIN = new URL("../../src/cli/main.ts", import.meta.url).href;
+
 const HOST = ["--address", "10.7.0.1/24", "--listen", "127.0.0.1:0", "--peer", "b=127.0.0.1:9,10.7.0.2"];
 
 /** Wrong command lines, and texts that their messages have. */
@@ -32,9 +34,11 @@ const LINES: Record<string, [args: string[], ...texts: string[]]> = {
     "a whole number of at least 1",
   ],
   "a negative count": [["ping", "-c", "-1", ...HOST, "10.7.0.2"], '--count: found "-1"', "at least 1"],
+  "a count beyond what is whole": [["ping", "-c", "9007199254740993", ...HOST, "10.7.0.2"], "1 to 9007199254740991"],
   "a fraction of a count": [["ping", "--count=1.5", ...HOST, "10.7.0.2"], '--count: found "1.5"'],
   "an interval of nothing": [["ping", "-i", "0", ...HOST, "10.7.0.2"], '--interval: found "0"', "at least 0.001 s"],
   "an interval in an unknown unit": [["ping", "-i", "3h", ...HOST, "10.7.0.2"], '--interval: found "3h"', "200ms"],
+  "an interval without end": [["ping", "-i", "3600001", ...HOST, "10.7.0.2"], "--interval", "at most 3600000 s"],
   "a TTL beyond 255": [["ping", "-t", "256", ...HOST, "10.7.0.2"], '--ttl: found "256"', "from 1 to 255"],
   "a size beyond a datagram": [["ping", "-s", "65508", ...HOST, "10.7.0.2"], "--size", "from 0 to 65507"],
   "no host": [["ping", "10.7.0.2"], "found no host, expected --config FILE or --address"],
@@ -65,14 +69,28 @@ const LINES: Record<string, [args: string[], ...texts: string[]]> = {
     "--peer number 2",
   ],
   "a route without peer": [["up", ...HOST, "--route", "10.9.0.0/16"], "--route: found", "PREFIX,PEER"],
+  "a metric twice": [["up", ...HOST, "--route", "10.9.0.0/16,b,metric 1,metric 2"], "--route: found", "PREFIX,PEER"],
+  "a TUN device without address": [["up", ...HOST, "--tun", "culv0"], '--tun: found "culv0"', "ADDRESS/LENGTH"],
+  "an MTU twice": [["up", ...HOST, "--tun", "10.9.0.2/24,mtu 1300,mtu 1400"], "--tun: found", "[,mtu N]"],
   "a route to nobody": [["up", ...HOST, "--route", "10.9.0.0/16,c"], "--route: via", "the name of a peer"],
   "an impairment without unit": [["ping", ...HOST, "--impair", "delay 20", "10.7.0.2"], "--impair", "word 2", "20ms"],
+  "an impairment's file that is not there": [
+    ["ping", ...HOST, "--impair-in", "trace no/such/file", "10.7.0.2"],
+    '--impair-in: found "trace no/such/file"',
+    "whose files can be read",
+  ],
   "an impairment of what comes in": [["ping", ...HOST, "--impair-in", "los 1%", "10.7.0.2"], "--impair-in", "word 1"],
   "an unknown qdisc": [["ping", ...HOST, "--qdisc", "codel", "10.7.0.2"], "--qdisc", '"fq", "pfifo"'],
   "an unknown congestion control": [["ping", ...HOST, "--congestion", "vegas", "10.7.0.2"], "--congestion", "reno"],
   "an MTU too small": [["ping", ...HOST, "--mtu", "68", "10.7.0.2"], '--mtu: found "68"', "from 576 to 1900"],
   "an unknown encapsulation": [["up", ...HOST, "--encapsulation", "geneve"], "--encapsulation", "vxlan-gpe"],
   "a VNI beyond 24 bits": [["up", ...HOST, "--vni", "16777216"], '--vni: found "16777216"'],
+  "a VNI for another encapsulation": [["up", ...HOST, "--vni", "3", "--encapsulation", "raw"], "--vni: found with raw"],
+  "a key for another encapsulation": [
+    ["up", ...HOST, "--key", "3", "--encapsulation", "vxlan-gpe"],
+    "--key: found with vxlan-gpe, expected with gre",
+  ],
+  "a VNI and a key": [["up", ...HOST, "--vni", "3", "--key", "3"], "found both --vni and --key"],
   "a seed that is no number": [["up", ...HOST, "--seed", "x"], '--seed: found "x"'],
   "neither server nor client": [["perf", ...HOST], "found neither, expected --server or --client ADDRESS"],
   "server and client": [["rpc", "-s", "-c", "10.7.0.2", ...HOST], "found both, expected --server or --client ADDRESS"],
@@ -80,6 +98,17 @@ const LINES: Record<string, [args: string[], ...texts: string[]]> = {
   "a server's flag for a client": [["rpc", "-c", "10.7.0.2", "-1", ...HOST], "--one-off: found with --client"],
   "a port beyond 65535": [["perf", "-s", "-p", "65536", ...HOST], '--port: found "65536"', "from 1 to 65535"],
   "a rate in bytes": [["perf", "-c", "10.7.0.2", "-b", "10MB", ...HOST], '--bitrate: found "10MB"', "10M"],
+  "a rate in what tc takes for bytes": [
+    ["perf", "-c", "10.7.0.2", "-b", "10mbps", ...HOST],
+    '--bitrate: found "10mbps"',
+  ],
+  "a rate beyond all": [["perf", "-c", "10.7.0.2", "-b", "1000T", ...HOST], '--bitrate: found "1000T"', "at most 999T"],
+  "a ping of a family that the host has not": [
+    ["ping", ...HOST, "fd07::2"],
+    'destination: found "fd07::2", expected an IPv4 address',
+  ],
+  "a perf of a family that the host has not": [["perf", "-c", "fd07::2", ...HOST], '--client: found "fd07::2"'],
+  "an rpc of a family that the host has not": [["rpc", "-c", "fd07::2", ...HOST], '--client: found "fd07::2"'],
   "too many streams": [["perf", "-c", "10.7.0.2", "-P", "129", ...HOST], "--parallel", "from 1 to 128"],
   "a time of nothing": [["perf", "-c", "10.7.0.2", "-t", "0", ...HOST], '--time: found "0"'],
   "a time without end": [["perf", "-c", "10.7.0.2", "-t", "1000000", ...HOST], "--time", "86400"],
@@ -89,6 +118,8 @@ const LINES: Record<string, [args: string[], ...texts: string[]]> = {
   "a demo with a bad seed": [["demo", "--seed", "-1"], 'demo: --seed: found "-1"'],
   "a demo with a flag behind --": [["demo", "--", "--json"], 'demo: found "--json", expected flags only'],
   "a demo with a bad impairment": [["demo", "--impair", "delay"], "demo: --impair", "word 2 is missing"],
+  "a demo captured into a folder": [["demo", "--pcap", "no/such/"], 'demo: --pcap: found "no/such/"', "demo.pcapng"],
+  "a file without a name": [["up", ""], "up: found a file without a name"],
   "a file that is not there": [["up", "no/such/host.yaml"], "up: no/such/host.yaml: found no such file"],
   "two files": [["up", "a.yaml", "--config", "b.yaml"], '"a.yaml" and "b.yaml", expected one'],
   "a capture that cannot be written": [
@@ -111,6 +142,13 @@ const FILES: Record<string, [text: string | Uint8Array<ArrayBuffer>, ...texts: s
       [..."bcdefg"].map((c, i) => `${c}: &${c} [${Array(9).fill(`*${"abcdef"[i]}`).join(", ")}]\n`).join("")
     }`,
     "FILE: expected YAML without excessive aliases",
+  ],
+  "an alias of nothing": ["address: 10.7.0.1/24\npeers: *b\n", 'FILE:2:8: found "peers: *b"', 'no anchor "&b"'],
+  "two documents": ["address: 10.7.0.1/24\n---\nmtu: 1400\n", "FILE:2:1", "valid YAML (one document, not several)"],
+  "too many bytes": [`#${"x".repeat(1 << 20)}\n`, "FILE: found more than 1048576 bytes"],
+  "a key that every object has": [
+    "address: 10.7.0.1/24\nconstructor: 1\n",
+    "FILE:2:1: constructor: unknown key, expected one of address",
   ],
   "no address": ["listen: 127.0.0.1:1\n", "FILE:1:1: address: found nothing"],
   "a bad address": ["listen: 127.0.0.1:1\naddress: 10.7.0.1\n", 'FILE:2:10: address: found "10.7.0.1"'],
@@ -180,6 +218,58 @@ for (const [name, [text, ...texts]] of Object.entries(FILES)) {
     }
   });
 }
+
+/** Impairments in a file, beside one that a flag gives, and where the fault stands; `FILE` stands for the path. */
+const IMPAIRMENTS: Record<string, [impair: string, flags: string[], ...texts: string[]]> = {
+  "of the wrong kind for all": ["impair: 5", ["--impair", "delay 1ms"], "FILE:2:9: impair: found 5"],
+  "that are a list for all": ["impair: [a]", ["--impair-in", "delay 1ms"], 'FILE:2:9: impair: found ["a"]'],
+  "of an unknown direction": ["impair: { ouch: delay 1ms }", ["--impair", "delay 1ms"], "FILE:2:11: impair.ouch"],
+  "wrong the other way": ["impair: { in: bad }", ["--impair", "delay 1ms"], 'FILE:2:15: impair.in: found "bad"'],
+  "of the wrong kind for a peer": [
+    "peers: [{ name: b, endpoint: 127.0.0.1:9, allowed: 10.7.0.2, impair: 5 }]",
+    ["--impair", "delay 1ms"],
+    "FILE:2:70: peers[0].impair: found 5",
+  ],
+  "right for a peer, beside a wrong flag": [
+    "peers: [{ name: b, endpoint: 127.0.0.1:9, allowed: 10.7.0.2, impair: { in: delay 1ms } }]",
+    ["--impair", "bad"],
+    'up: --impair: found "bad"',
+  ],
+  "right for a peer, beside a flag whose file is not there": [
+    "peers: [{ name: b, endpoint: 127.0.0.1:9, allowed: 10.7.0.2, impair: { out: delay 1ms } }]",
+    ["--impair-in", "trace no/such/file"],
+    'up: --impair-in: found "trace no/such/file"',
+  ],
+};
+
+for (const [name, [impair, flags, ...texts]] of Object.entries(IMPAIRMENTS)) {
+  Deno.test(`usage: impairments ${name} are told where they stand`, async () => {
+    const path = await Deno.makeTempFile({ suffix: ".yaml" });
+    try {
+      await Deno.writeTextFile(path, `address: 10.7.0.1/24\n${impair}\n`);
+      const expected = texts.map((text) => text.replaceAll("FILE", path));
+      assertRefused(await callCli("up", "--check", path, ...flags), ...expected);
+    } finally {
+      await Deno.remove(path);
+    }
+  });
+}
+
+Deno.test("usage: a file without end is not read for ever", { ignore: Deno.build.os !== "linux" }, async () => {
+  const { code, stderr } = await new Deno.Command("timeout", {
+    args: ["20", Deno.execPath(), "run", "--quiet", "-A", MAIN, "up", "/dev/zero"],
+    stdin: "null",
+  }).output();
+  assertEquals(code, 2);
+  assert(new TextDecoder().decode(stderr).includes("/dev/zero: found more than 1048576 bytes"));
+});
+
+Deno.test("usage: the version is that of the package", async () => {
+  const { version } = JSON.parse(await Deno.readTextFile(new URL("../../deno.json", import.meta.url)));
+  for (const flag of ["--version", "-V"]) {
+    assertEquals(await callCli(flag), { code: 0, out: `culvert ${version}\n`, err: "" });
+  }
+});
 
 Deno.test("usage: a folder is no file", async () => {
   const folder = await Deno.makeTempDir();
@@ -263,6 +353,12 @@ Deno.test("usage: every command has help with examples and permissions", async (
       }
     }
   }
+  const ping = (await callCli("ping", "--help")).out.split("\n");
+  // What a flag does begins in one column, in the line of a short form and below a long one.
+  assert(ping.some((line) => /^ {2}--config FILE {13}the host/.test(line)), ping.join("\n"));
+  const peer = ping.findIndex((line) => line.startsWith("  --peer "));
+  assert(/^ {28}a neighbour/.test(ping[peer + 1]!), ping[peer + 1]);
+  assert(ping.some((line) => line.includes("-C, --congestion NAME") && line.includes("default cubic")));
   const all = await callCli("--help");
   assertEquals(all.code, 0);
   for (const name of ["up", "ping", "perf", "rpc", "demo"]) assert(all.out.includes(`  ${name} `));

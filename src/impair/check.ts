@@ -60,7 +60,11 @@ function isProbability(value: unknown): boolean {
 
 function checkNumbers(config: NetemConfig): NetemProblem | null {
   for (const [field, least, most] of INTEGER_RANGES) {
-    if (!isWhole(config[field], least, most)) return { field, must: `must be an integer from ${least} to ${most}` };
+    if (isWhole(config[field], least, most)) continue;
+    const range = most === DELAY_MAX
+      ? "a time from 0 to 86400s, whole nanoseconds"
+      : `an integer from ${least} to ${most}`;
+    return { field, must: `must be ${range}` };
   }
   for (const field of PROBABILITIES) {
     if (!isProbability(config[field])) return { field, must: "must be a probability from 0 to 100%" };

@@ -162,7 +162,7 @@ class Reader {
       this.#places.set("reorder", this.#places.get("gap")!);
     }
     const problem = checkNetem(config);
-    if (problem !== null) throw this.#fault(this.#placeOf(problem.field), `${problem.field} ${problem.must}`);
+    if (problem !== null) throw this.#fault(this.#placeOf(problem.field), `${inText(problem.field)} ${problem.must}`);
     const { warn } = this.#options;
     if (warn !== undefined) this.#warn(warn);
     return config;
@@ -172,7 +172,7 @@ class Reader {
     for (const { field, must } of netemWarnings(this.#config)) {
       if (field === "jitter" && this.#seen.has("jitter") && must.startsWith("makes")) continue;
       const place = this.#placeOf(field);
-      warn({ word: this.#words[place]!, position: place + 1, text: `${field} ${must}` });
+      warn({ word: this.#words[place]!, position: place + 1, text: `${inText(field)} ${must}` });
     }
   }
 
@@ -371,3 +371,8 @@ const OTHER_OPTIONS: ReadonlySet<string> = new Set([
   "trace",
   "delivery",
 ]);
+
+/** A field by the word that it has in a text. */
+function inText(field: keyof NetemConfig): string {
+  return field === "rateBytesPerSec" ? "rate" : field;
+}

@@ -321,8 +321,17 @@ const tcpShape = Object.fromEntries(
 const RP_FILTERS = ["none", "loose", "strict"] as const;
 const rpFilter = z.enum(RP_FILTERS, { error: '"none", "loose" or "strict"' });
 
+/** Names stand in lines that others read. */
+const peerName = text("a name without control characters", (value) => {
+  // deno-lint-ignore no-control-regex
+  if (value === "" || /[\x00-\x1f\x7f-\x9f\u2028\u2029]/.test(value)) {
+    throw new TypeError("a name without control characters");
+  }
+  return value;
+});
+
 const peerShape = {
-  name: z.string({ error: "a name" }).min(1, { error: "a name" }).optional(),
+  name: peerName.optional(),
   endpoint: endpoint.optional(),
   allowed: oneOrMany(prefix, 'the inner prefixes behind the peer, like "10.7.0.2/32"', 1),
   accept: oneOrMany(prefix, 'inner prefixes like "10.9.0.0/16"', 0).optional(),

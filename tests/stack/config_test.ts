@@ -311,6 +311,8 @@ Deno.test("text that is wrong is quoted with the reason", () => {
     [peer({ endpoint: "host.example:80" }), '"host.example" is no IP address'],
     [peer({ allowed: "10.7.0.2/24" }), "bits behind the prefix are set: 10.7.0.0/24?"],
     [peer({ allowed: [] }), "peers[0].allowed: found [], expected the inner prefixes"],
+    [peer({ name: "b\nc" }), 'peers[0].name: found "b\\nc", expected a name without control characters'],
+    [peer({ name: "" }), "peers[0].name: found"],
     [peer({ impair: "delay 20" }), "a time with its unit"],
     [peer({ impair: { out: "delya 20ms" } }), "peers[0].impair.out: found"],
     [peer({ impair: { in: { los: 1 } } }), 'there is no "los" in netem'],

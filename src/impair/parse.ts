@@ -372,7 +372,23 @@ const OTHER_OPTIONS: ReadonlySet<string> = new Set([
   "delivery",
 ]);
 
+/** The words of a text for fields that have another name than there. */
+const WORDS: Readonly<Partial<Record<keyof NetemConfig, string>>> = {
+  delayCorrelation: "correlation",
+  lossCorrelation: "correlation",
+  duplicateCorrelation: "correlation",
+  reorderCorrelation: "correlation",
+  corruptCorrelation: "correlation",
+  keepOrder: "keep-order",
+  lossState: "loss state",
+  lossGemodel: "loss gemodel",
+  rateBytesPerSec: "rate",
+  packetOverheadBytes: "packet overhead",
+  cellBytes: "cell size",
+  cellOverheadBytes: "cell overhead",
+};
+
 /** A field by the word that it has in a text. */
 function inText(field: keyof NetemConfig): string {
-  return field === "rateBytesPerSec" ? "rate" : field;
+  return WORDS[field] ?? field;
 }

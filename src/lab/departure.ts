@@ -106,7 +106,7 @@ export interface DepartureResult {
   missing: number;
   /** Packets that left before their time. */
   early: number;
-  /** 99th percentile of how late the host awoke to packets: the sleeper's part; the rest is the port's and the stack's. */
+  /** 99th percentile in milliseconds of how late the host awoke to packets, the sleeper's part; the rest is what followed. */
   wokeP99: number;
   /** Median lateness in milliseconds. */
   p50: number;

@@ -16,8 +16,8 @@
  * A turn runs from the event loop, never inside a call of a socket: many writes in a row make one turn, and neither
  * side nor the program starves, since the event loop goes round between turns. There is one exception: when a turn has
  * brought something to sockets, what the program does at once about it does not wait for the event loop, but only until
- * the program has made no call for some rounds of microtasks. Such a turn has no successor of its kind. An idle host has nothing armed. A turn that finds nothing to do although the stack said "now" is not repeated at full
- * speed.
+ * the program has made no call for some rounds of microtasks. Such a turn has no successor of its kind. An idle host has
+ * nothing armed. A turn that finds nothing to do although the stack said "now" is not repeated at full speed.
  *
  * A port that hands its packets to the runtime one at a time may take longer for a batch than the next departure is away. So
  * when it has sent all, the driver has a turn if something is due by then.
@@ -56,7 +56,7 @@ const LOOK_TURNS = 61;
  */
 const ANSWER_ROUNDS = 6;
 
-/** Turns in a row for what became due while packets were being sent, before the runtime looks at its sockets. */
+/** So often is there a turn for what became due while packets were being sent; then the runtime looks at its sockets first. */
 const OVERTIME_TURNS = 8;
 
 /** How often the stack may say "now" without there being anything to do. */

@@ -3,7 +3,8 @@
  *
  * It is checked once and whole: one error names every field that is wrong, with what was found and what was expected.
  * Beyond the form of each field these have to hold: names, addresses, endpoints, allowed prefixes and routes occur once;
- * own addresses are neither those of a network nor behind a peer; no peer is where the host itself listens; routes lead to peers that there are; an interface that carries IPv6 has an MTU of at least 1,280; and no endpoint of a peer lies in a
+ * own addresses are neither those of a network nor behind a peer; no peer is where the host itself listens; routes lead to
+ * peers that there are; an interface that carries IPv6 has an MTU of at least 1,280; and no endpoint of a peer lies in a
  * prefix that is itself routed into the tunnel, which almost always means that inner and outer addresses were mixed up
  * (a default route is let through: the underlay is not reached by these routes).
  *

@@ -99,8 +99,8 @@ export function destroyConnection(t: Tcb, _now: Instant, kind: SocketErrorKind, 
   if (t.state === TcpState.Closed) return;
   const listener = t.listener;
   const wasOver = t.state === TcpState.TimeWait;
-  if (wasOver) t.tcp.timeWaitCount--;
   t.state = TcpState.Closed;
+  if (wasOver) t.tcp.noteTimeWaitOver();
   if (t.error === SocketErrorKind.None) {
     t.error = kind;
     t.errorText = text;

@@ -39,7 +39,7 @@ export function startConnect(t: Tcb, now: Instant): void {
   startSequence(t, t.tcp.initialSequence(t, now), now);
   t.state = TcpState.SynSent;
   sendSyn(t, now);
-  t.rtoAt = t.departAt + t.rtt.rto;
+  t.rtoAt = Math.max(now, t.departAt) + t.rtt.rto;
 }
 
 /** The initial sequence number, timestamp offset and announced MSS of a new connection. */
@@ -106,7 +106,7 @@ export function listenInput(tcp: Tcp, t: Tcb | null, backlogFull: boolean, now: 
   takeSyn(t, s, now);
   t.state = TcpState.SynReceived;
   sendSyn(t, now);
-  t.rtoAt = t.departAt + t.rtt.rto;
+  t.rtoAt = Math.max(now, t.departAt) + t.rtt.rto;
   return DropReason.None;
 }
 
@@ -154,7 +154,7 @@ export function synSentInput(t: Tcb, now: Instant): DropReason {
   // Simultaneous open (RFC 9293 section 3.5, figure 7).
   t.state = TcpState.SynReceived;
   sendSyn(t, now);
-  t.rtoAt = t.departAt + t.rtt.rto;
+  t.rtoAt = Math.max(now, t.departAt) + t.rtt.rto;
   return DropReason.None;
 }
 

@@ -13,7 +13,7 @@
 import { DropReason } from "../base/drop.ts";
 import { HEADROOM_BYTES, type Packet } from "../base/packet.ts";
 import { type Duration, type Instant, MILLISECOND, NEVER } from "../base/time.ts";
-import { IpProtocol } from "../wire/ip_header.ts";
+import { ipHeaderBytes, IpProtocol } from "../wire/ip_header.ts";
 import { seqAdd, seqDiff, seqGt, seqLt, seqMax } from "../wire/seq.ts";
 import { ACK, emitTcp, FIN, PSH, RST, SYN, tcpHeaderLength } from "../wire/tcp.ts";
 import { Limit } from "./busy_time.ts";
@@ -134,7 +134,11 @@ function retransmitLost(t: Tcb, now: Instant): void {
         return;
       }
       if (!t.retransmitForced && isHeldBack(t)) return;
-      if (isTooEarly(t, now)) return;
+      if (isTooEarly(t, now)) {
+        // The timer is for the answer to what is about to be sent again.
+        if (i === 0) t.rtoAt = Math.max(t.rtoAt, t.departAt + t.rtt.rto);
+        return;
+      }
       const kind = t.recovery === RecoveryState.Loss ? RetransmitKind.Loss : RetransmitKind.Fast;
       if (!retransmit(t, i, kind, now)) return;
       t.retransmitForced = false;
@@ -341,11 +345,13 @@ function sendSegment(
     return false;
   }
   const h = tcp.header;
-  stampSegment(t, now);
-  let { departAt } = t;
-  if (length > 0) t.dataDepartAt = departAt;
+  const isBare = length === 0 && (flags & (SYN | FIN | RST)) === 0;
+  if (!isBare) {
+    stampSegment(t, now);
+    t.lastDepartAt = t.departAt;
+  }
   // Pacing is for data: an acknowledgment that waited for the next turn would slow down what the peer sends.
-  else if ((flags & (SYN | FIN | RST)) === 0) departAt = Math.max(now, t.dataDepartAt);
+  const departAt = isBare ? Math.max(now, t.lastDepartAt) : t.departAt;
   h.srcPort = t.localPort;
   h.dstPort = t.remotePort;
   h.seq = seq;
@@ -392,6 +398,7 @@ function sendSegment(
   emitTcp(p.view, p.start, p.end, ip, h);
   p.departAt = t.pacing === "qdisc" ? 0 : departAt;
   p.flow = t.flow;
+  t.bareBytesBehind = isBare ? t.bareBytesBehind + ipHeaderBytes(ip.version) + p.length : 0;
   t.counters.segmentsOut++;
   if (length > 0) onDataSent(t, length);
   if ((flags & ACK) !== 0) onAckSent(t, length, now);

@@ -5,8 +5,8 @@
  * start and 1.2 times after it. Data leaves in bursts of about a millisecond, at least two segments; the segments of a
  * burst share one stamp, and after it the next stamp lies as much later as the burst takes at the rate. Time that went by
  * unused since the last stamp is made up for by at most half of that step, so that a late timer does no harm on average.
- * The first ten data segments are not paced. Bare acknowledgments are not either: they depart at once, behind the data that
- * has been handed over before them. (Linux gives them the next stamp.)
+ * The first ten data segments are not paced. Bare acknowledgments are not either: they depart at once, behind what has been
+ * handed over before them, and move no stamp. (Linux gives them the next stamp.)
  *
  * Four models, by name:
  *
@@ -131,10 +131,10 @@ export function smallQueueLimit(t: Tcb): number {
 
 /**
  * True if nothing of what is outstanding has left this host: then the answer that a timer waits for cannot come yet, and a
- * copy would only stand behind the original. (Linux: TCPSpuriousRtxHostQueues.)
+ * copy would only stand behind the original. (Linux: TCPSpuriousRtxHostQueues.) A flow is a queue: if anything of it is left,
+ * the acknowledgments handed over last are, and count for nothing here.
  */
 export function isHeldHere(t: Tcb): boolean {
-  const backlog = t.tcp.network.flowBacklog(t.flow);
-  if (backlog === 0) return false;
-  return backlog >= seqDiff(t.sndNxt, t.sndUna) + t.retransmitQueue.size * headerBytes(t);
+  const backlog = t.tcp.network.flowBacklog(t.flow) - t.bareBytesBehind;
+  return backlog > 0 && backlog >= seqDiff(t.sndNxt, t.sndUna) + t.retransmitQueue.size * headerBytes(t);
 }

@@ -194,8 +194,9 @@ function cutLarge(t: Tcb): boolean {
 export function refreshPathMtu(t: Tcb, now: Instant): void {
   const { path } = t;
   if (now < path.expiresAt) return;
-  path.expiresAt = NEVER;
   const link = t.tcp.network.mtuTo(t.remoteAddress);
+  if (link === 0) return; // no way there just now
+  path.expiresAt = NEVER;
   if (path.isSearching) {
     path.high = link;
     path.mtu = link;

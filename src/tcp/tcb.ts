@@ -311,10 +311,12 @@ export class Tcb implements EventSource {
   readonly rate: RateSampler = new RateSampler();
   /** When data was last sent. */
   lastSentAt: Instant = 0;
-  /** Departure stamp of the latest segment. */
+  /** Departure stamp of the next segment, if it has not passed by then. */
   departAt: Instant = 0;
-  /** The same of the latest with data. */
-  dataDepartAt: Instant = 0;
+  /** Departure stamp of the latest segment that was no bare acknowledgment. */
+  lastDepartAt: Instant = 0;
+  /** Bytes of the bare acknowledgments, as IP packets, that were handed over behind it. */
+  bareBytesBehind = 0;
   /** Departure stamp of the first SYN or SYN-ACK. */
   synSentAt: Instant = 0;
   /** Timeouts in a row without progress. */

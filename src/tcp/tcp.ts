@@ -41,7 +41,7 @@ import { nextDeadline, runTimers } from "./timers.ts";
 const FIRST_EPHEMERAL_PORT = 49152;
 const EPHEMERAL_PORTS = 65536 - FIRST_EPHEMERAL_PORT;
 
-/** So many connections that are gone are remembered among those in TIME-WAIT, besides as many as are there, before they are removed. */
+/** So many that are gone are kept among those in TIME-WAIT, besides as many as are there, before they are taken out. */
 const TIME_WAITS_OVER = 64;
 
 /** A connection in TIME-WAIT whose peer sent its last timestamp so long ago may be followed by another from the same port. */
@@ -455,6 +455,16 @@ export class Tcp {
   noteTimeWait(t: Tcb): void {
     this.timeWaitCount++;
     this.#timeWaits.push(t);
+    this.#trimTimeWaits();
+  }
+
+  /** A connection was in TIME-WAIT and is gone; used by `destroyConnection`. */
+  noteTimeWaitOver(): void {
+    this.timeWaitCount--;
+    this.#trimTimeWaits();
+  }
+
+  #trimTimeWaits(): void {
     if (this.#timeWaits.length <= 2 * this.timeWaitCount + TIME_WAITS_OVER) return;
     this.#timeWaits = this.#timeWaits.filter((waiting) => waiting.state === TcpState.TimeWait);
     this.#timeWaitHead = 0;

@@ -118,7 +118,7 @@ function retransmissionTimeout(t: Tcb, now: Instant): void {
     t.counters.timeouts++;
     t.rtt.timedOut();
     sendSyn(t, now);
-    t.rtoAt = t.departAt + t.rtt.rto;
+    t.rtoAt = Math.max(now, t.departAt) + t.rtt.rto;
   } else if (t.retransmitQueue.size > 0) {
     suspectBlackHole(t, now);
     onRetransmissionTimeout(t, now);

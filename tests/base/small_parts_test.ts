@@ -1,5 +1,5 @@
 /**
- * Drop reasons and counters, the arena, errors as values, time.
+ * Drop reasons and counters, errors as values, time.
  *
  * @module
  */

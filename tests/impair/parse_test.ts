@@ -116,12 +116,12 @@ Deno.test("netem text: each refusal names the word, its place and what was expec
     ["loss -1%", 'word 2 "-1%": loss must be a probability'],
     ["loss much", 'word 2 "much": expected a percentage, like 0.5%'],
     ["loss random", 'word 3 is missing after "random": expected a percentage'],
-    ["loss 1% 100%", 'word 3 "100%": lossCorrelation must be from 0 to below 100%'],
+    ["loss 1% 100%", 'word 3 "100%": correlation must be from 0 to below 100%'],
     ["loss 1% 25ms", 'word 3 "25ms": expected a correlation as a percentage'],
     ["loss state", 'word 3 is missing after "state": expected a percentage'],
-    ["loss state 60% 1% 0% 1% 50%", 'word 1 "loss": lossState must leave good with at most 100% (p13 + p14)'],
-    ["loss state 1% 60% 50%", 'word 1 "loss": lossState must leave lost in a burst with at most 100% (p31 + p32)'],
-    ["loss gemodel 1% 101%", 'word 1 "loss": lossGemodel must be four probabilities'],
+    ["loss state 60% 1% 0% 1% 50%", 'word 1 "loss": loss state must leave good with at most 100% (p13 + p14)'],
+    ["loss state 1% 60% 50%", 'word 1 "loss": loss state must leave lost in a burst with at most 100% (p31 + p32)'],
+    ["loss gemodel 1% 101%", 'word 1 "loss": loss gemodel must be four probabilities'],
     ["loss gemodel 1% 1% 1% 1% 1%", 'word 7 "1%": expected limit, delay'],
     ["delay 10ms 5ms distribution", 'word 5 is missing after "distribution": expected uniform, normal, pareto'],
     [
@@ -143,7 +143,7 @@ Deno.test("netem text: each refusal names the word, its place and what was expec
     ["compat windows", 'word 2 "windows": expected linux'],
     [
       "compat linux delay 20ms jitter keep-order",
-      'word 5 "jitter": keepOrder must be left out: Linux does not have it',
+      'word 5 "jitter": keep-order must be left out: Linux does not have it',
     ],
     ["compat linux delay 20furlongs", 'word 4 "20furlongs": expected a time, in microseconds if it has no unit'],
     ["trace wire.txt", 'word 2 "wire.txt": expected the name of a file, and files cannot be read here'],
@@ -160,6 +160,9 @@ Deno.test("netem text: each refusal names the word, its place and what was expec
     ["rate -5mbit", 'word 2 "-5mbit": rate must be'],
     ["rate 1e999mbit", 'word 2 "1e999mbit": rate must be'],
     ["rate 1mbit 4kbit", 'word 3 "4kbit": expected a whole number'],
+    ["rate 1mbit 65536", 'word 3 "65536": packet overhead must be an integer from -65535'],
+    ["rate 1mbit 1 -1", 'word 4 "-1": cell size must be an integer from 0'],
+    ["rate 1mbit 1 48 65536", 'word 5 "65536": cell overhead must be an integer from -65535'],
   ];
   for (const [text, message] of cases) assertThrows(() => parseNetem(text), TypeError, `netem: ${message}`);
 });
@@ -327,7 +330,7 @@ Deno.test("netem text: files are asked for by their names, and what is wrong in 
 Deno.test("netem text: a trace says what others may not", () => {
   const cases: [string, string][] = [
     ["trace wire.txt delay 1ms", 'word 4 "1ms": delay must be left out: the trace says it'],
-    ["trace wire.txt loss gemodel 1%", 'word 3 "loss": lossGemodel must be left out'],
+    ["trace wire.txt loss gemodel 1%", 'word 3 "loss": loss gemodel must be left out'],
     ["rate 1mbit trace wire.txt", 'word 2 "1mbit": rate must be left out: the trace says it'],
     ["rate 1mbit delivery cell.down", 'word 2 "1mbit": rate must be left out: the times of delivery say it'],
     ["trace wire.txt delivery cell.down", 'word 3 "delivery": delivery must be left out'],
@@ -384,7 +387,7 @@ Deno.test("netem text: what is rarely meant is warned of with its place", () => 
   assertEquals(warnings("delay 1ms 2ms compat linux loss 1% 25%").map((told) => told.slice(0, 30)), [
     `3 2ms ${overtake}`.slice(0, 30),
     "3 2ms jitter exceeds the delay",
-    "8 25% lossCorrelation changes ",
+    "8 25% correlation changes the ",
   ]);
 });
 

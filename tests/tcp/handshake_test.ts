@@ -309,6 +309,26 @@ Deno.test("handshake: data that waits in SYN-SENT and its FIN follow the acknowl
   assertEquals(t.state, TcpState.FinWait1);
 });
 
+for (const family of [4, 6] as const) {
+  Deno.test(`handshake IPv${family}: a SYN or SYN-ACK for which there is no packet follows when the timer has run out`, () => {
+    for (const way of ["active", "passive", "simultaneous"]) {
+      const h = new TcpTrace({}, family);
+      h.pass(100_000);
+      if (way === "passive") h.listen();
+      h.packetsLeft = way === "simultaneous" ? 1 : 0;
+      const t = way === "passive" ? null : h.connect();
+      if (way !== "active") h.in({ flags: "S", seq: 0, mss: 1460 });
+      h.all();
+      h.pass(999);
+      h.quiet();
+      h.packetsLeft = Infinity;
+      h.pass(1);
+      h.out({ flags: way === "active" ? "S" : "S.", seq: 0 });
+      assertEquals([h.tcp.connectionCount, t?.retries ?? 1], [1, 1], way);
+    }
+  });
+}
+
 Deno.test("handshake: closing in SYN-SENT forgets the attempt without a word", () => {
   const h = new TcpTrace();
   const t = h.connect();

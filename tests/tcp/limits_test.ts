@@ -116,6 +116,46 @@ Deno.test("limits: to find the oldest in TIME-WAIT the others are not looked thr
   assertEquals([tcp.timeWaitCount, waiting.at(-limit - 1)!.state], [limit, TcpState.Closed]);
 });
 
+Deno.test("limits: when all in TIME-WAIT have gone by time, their memory has too", async () => {
+  const module = (name: string): string => JSON.stringify(new URL(`../../${name}`, import.meta.url).href);
+  const program = `
+    import { Rng } from ${module("src/base/rng.ts")};
+    import { enterTimeWait } from ${module("src/tcp/close.ts")};
+    import { GOOD_LINK, TcpPair } from ${module("tests/testing/tcp_pair.ts")};
+    const pair = new TcpPair(new Rng(1), 4, 1500, [GOOD_LINK, GOOD_LINK], [{ timeWait: 1e9 }, {}]);
+    const { tcp, pool, events } = pair.a;
+    pair.a.output = (p) => (pool.release(p), 0);
+    const all = [];
+    const add = () => {
+      for (let now = 1; now <= 500; now++) {
+        const t = tcp.connect(pair.b.address, 80, {}, now);
+        t.sndNxt = t.sndUna;
+        enterTimeWait(t, now);
+        all.push(new WeakRef(t));
+      }
+      while (events.poll() !== null);
+    };
+    const held = async () => {
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      gc();
+      return all.filter((ref) => ref.deref() !== undefined).length;
+    };
+    add();
+    const before = await held();
+    tcp.timeout(2e9);
+    console.log(JSON.stringify([before, tcp.timeWaitCount, await held()]));
+  `;
+  const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["eval", "--quiet", "--no-check", "--v8-flags=--expose-gc", program],
+    cwd: new URL("../..", import.meta.url),
+  }).output();
+  const text = new TextDecoder().decode(stdout);
+  assert(text !== "", new TextDecoder().decode(stderr));
+  const [before, waiting, after] = JSON.parse(text);
+  assertEquals([before, waiting], [500, 0]);
+  assert(after < 100, `${after} of 500 are still held`);
+});
+
 Deno.test("limits: a broadcast address is refused at once", () => {
   const sim = new Simulator({ seed: 1 });
   const a = sim.addStack("a", { address: "10.7.0.1/24", peers: [{ name: "b", allowed: "10.7.0.0/24" }] });

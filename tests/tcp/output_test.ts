@@ -2,7 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { DropReason } from "../../src/base/drop.ts";
 import { MILLISECOND } from "../../src/base/time.ts";
 import { TcpState } from "../../src/tcp/state.ts";
-import { TcpTrace } from "../testing/tcp_trace.ts";
+import { readAll, TcpTrace } from "../testing/tcp_trace.ts";
 
 for (const family of [4, 6] as const) {
   const mss = family === 4 ? 1460 : 1440;
@@ -203,6 +203,48 @@ Deno.test("output: what has not left the host is not sent again, and the timer g
   h.out({ flags: "P.", seq: 1, len: 1000 });
   assertEquals([t.retries, t.counters.timeouts], [1, 1]);
 });
+
+for (const family of [4, 6] as const) {
+  for (const tailLossProbe of [true, false]) {
+    const repair = tailLossProbe ? "probe" : "timer";
+    Deno.test(`output IPv${family}: acknowledgments that queue behind data that is lost do not hold up the ${repair}`, () => {
+      const h = new TcpTrace({ tailLossProbe, delayedAck: 0 }, family);
+      const t = h.established({ sackOk: true }, 100);
+      h.write(t, 100);
+      h.out({ seq: 1, len: 100, flags: "P." });
+      // It has left and is lost; the peer sends all the time, and the way for its acknowledgments is slow.
+      let got = 1;
+      for (let ms = 0; ms < 1000; ms += 10) {
+        h.backlog = Math.min(ms, 40) * 10;
+        h.in({ flags: ".", seq: got, ack: 1, len: 100 });
+        got += 100;
+        h.pass(10);
+        readAll(t);
+      }
+      const again = h.all().filter(({ len }) => len === 100);
+      assert(again.length >= 1, "nothing was sent again");
+      assertEquals([t.counters.tailLossProbes > 0, t.counters.timeouts > 0], [tailLossProbe, true]);
+    });
+  }
+
+  Deno.test(`output IPv${family}: data in the queue is held here, with acknowledgments before and behind it`, () => {
+    const h = new TcpTrace({ delayedAck: 0 }, family);
+    const t = h.established({}, 100);
+    const bare = family === 4 ? 40 : 60;
+    h.in({ flags: ".", seq: 1, ack: 1, len: 100 });
+    h.write(t, 100);
+    h.flush();
+    for (let i = 1; i < 5; i++) h.in({ flags: ".", seq: 1 + 100 * i, ack: 1, len: 100 });
+    h.all();
+    h.backlog = 6 * bare + 100;
+    h.pass(5000);
+    assertEquals([h.all(), t.counters.timeouts], [[], 0]);
+    // All but the last acknowledgments has left.
+    h.backlog = 4 * bare;
+    h.pass(500);
+    h.out({ flags: "P.", seq: 1, len: 100 });
+  });
+}
 
 Deno.test("output: data for which there is no packet follows when there is one", () => {
   const h = new TcpTrace();

@@ -176,6 +176,62 @@ for (const pacing of ["edt", "internal", "off"] as const) {
   }
 }
 
+Deno.test("pacing edt: an acknowledgment does not depart before the FIN that was handed over before it", () => {
+  const h = new TcpTrace({ pacing: "edt", maxPacingRateBytesPerSec: 1_000_000, delayedAck: 0 });
+  const t = h.established({ ts: true, wscale: 10 }, 100);
+  t.dataSegmentsOut = 10;
+  pretend(t, 40, 40);
+  h.write(t, 2 * t.mss);
+  h.flush();
+  t.shutdownWrite(h.now);
+  h.in({ flags: "P.", seq: 1, ack: 1, len: 10 });
+  const [fin, answer] = h.allCaught().slice(-2);
+  assertEquals([fin!.segment.flags, answer!.segment.flags, answer!.segment.ack], ["F.", ".", 11]);
+  assert(fin!.at > h.now, "the FIN was not being paced");
+  assertEquals(answer!.at, fin!.at);
+});
+
+for (const pacing of ["edt", "internal"] as const) {
+  Deno.test(`pacing ${pacing}: an acknowledgment in between does not use up what a late timer is owed`, () => {
+    const stepAfter = (acks: boolean): number => {
+      const h = new TcpTrace({ pacing, maxPacingRateBytesPerSec: 100_000, delayedAck: 0 });
+      const t = h.established({ ts: true, wscale: 10 }, 100);
+      t.dataSegmentsOut = 10;
+      pretend(t, 40, 40);
+      h.write(t, 2 * t.mss);
+      h.flush();
+      h.now = t.departAt + 3 * MILLISECOND; // late, or only now there is something to send
+      if (acks) h.in({ flags: "P.", seq: 1, ack: 1, len: 10 });
+      h.now += 4 * MILLISECOND;
+      h.write(t, 2 * t.mss);
+      h.flush();
+      return t.departAt - h.now;
+    };
+    assertAlmostEquals(stepAfter(false), 2 * MSS / 100_000 * SECOND - 7 * MILLISECOND, 2);
+    assertEquals(stepAfter(true), stepAfter(false));
+  });
+
+  Deno.test(`pacing ${pacing}: the timer does not run out on a loss whose repair waits for its turn`, () => {
+    // Two segments take three seconds.
+    const h = new TcpTrace({ pacing, maxPacingRateBytesPerSec: 1000 });
+    const t = h.established({ ts: true, wscale: 7, sackOk: true }, 100);
+    const { mss } = t;
+    h.write(t, 40 * mss);
+    h.all();
+    h.pass(20);
+    h.in({ flags: ".", seq: 1, ack: 1 + 2 * mss, sack: [[1 + 3 * mss, 1 + 10 * mss]] });
+    const turn = t.departAt;
+    assert(turn > h.now + t.rtt.rto, "the timer is the later one anyway");
+    h.until(turn / MILLISECOND + 50);
+    const [first] = h.allCaught();
+    assertEquals([first!.at, first!.segment.seq], [turn, 1 + 2 * mss]);
+    assertEquals([t.counters.fastRetransmits, t.counters.timeouts], [1, 0]);
+    // But for its answer it is there.
+    h.until((turn + t.rtt.rto) / MILLISECOND + 50);
+    assertEquals(t.counters.timeouts, 1);
+  });
+}
+
 Deno.test("pacing: small queues hold two bursts, or what a late runtime needs", () => {
   const h = new TcpTrace({ pacing: "edt" });
   const t = paced(h, 10);

@@ -1,4 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
+import { DropReason } from "../../src/base/drop.ts";
 import { MILLISECOND } from "../../src/base/time.ts";
 import { RecoveryState } from "../../src/tcp/state.ts";
 import type { TcpOptions } from "../../src/tcp/options.ts";
@@ -125,6 +126,30 @@ for (const family of [4, 6] as const) {
     assertEquals(h.pathMtuTo(h.remote, h.now), family === 4 ? 552 : 1280);
     const other = IpAddr.parse(family === 4 ? "10.7.0.3" : "fd07:a:b:c:d:e:f:3");
     assertEquals(h.pathMtuTo(other, h.now), 1500);
+  });
+
+  Deno.test(`pmtud IPv${family}: that there is no way when its ten minutes are over says nothing of its MTU`, () => {
+    for (const mtuProbing of ["off", "always"] as const) {
+      const h = new TcpTrace({ mtuProbing }, family);
+      const t = h.established({ wscale: 7 }, 100);
+      h.write(t, 2000);
+      h.all();
+      assert(tooBig(h, 1400, 1));
+      h.all();
+      h.in({ flags: ".", seq: 1, ack: 2001 });
+      h.pass(601_000);
+      const { mss } = t;
+      [h.mtu, h.outputReason] = [0, DropReason.NoRoute];
+      h.write(t, 1);
+      h.flush();
+      assertEquals(t.mss, mss);
+      [h.mtu, h.outputReason] = [1500, DropReason.None];
+      h.pass(10_000);
+      h.in({ flags: ".", seq: 1, ack: 2002 });
+      h.write(t, 1);
+      h.all();
+      assertEquals([t.path.mtu, t.mss >= mss], [1500, true]);
+    }
   });
 
   Deno.test(`pmtud IPv${family}: a refused error teaches nobody anything`, () => {

@@ -180,8 +180,8 @@ export class TcpTrace implements TcpNetwork {
   }
 
   output(p: Packet, ip: IpHeader, now: Instant): DropReason {
-    assertEquals(p.end - p.start + ipHeaderBytes(ip.version) <= this.mtu, true, "packet larger than the MTU");
     if (this.outputReason !== DropReason.None) return this.outputReason;
+    assertEquals(p.end - p.start + ipHeaderBytes(ip.version) <= this.mtu, true, "packet larger than the MTU");
     const h = this.#header;
     assertEquals(parseTcp(p.view, p.start, p.end, ip, h), DropReason.None);
     const addressed = this.local.equalsWords(ip.src0, ip.src1, ip.src2, ip.src3) &&

@@ -13,9 +13,9 @@
  * that; while only some did, it lasts for 0.05 ms; and while hardly any did, there is none. A host without traffic waits
  * in the kernel only.
  *
- * As the `ppoll` sleeper the kernel keeps the deadline too, and the last moments are turns of the event loop, in place
- * of the 2 ms that `hop` spends on them: as many as polls were late of late. With the other kinds, timers keep the deadline and the kernel watches the
- * sockets.
+ * As the `ppoll` sleeper the kernel keeps the deadline too, and the last moments, for as long as polls were late of late,
+ * are turns of the event loop, in place of the 2 ms that `hop` spends on them. With the other kinds, timers keep the
+ * deadline and the kernel watches the sockets.
  *
  * A poll that is under way keeps the process alive. Where that is not wanted, or where as many polls of other sleepers are
  * under way as there may be, the sockets are looked at every 2 ms.

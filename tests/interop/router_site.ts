@@ -155,7 +155,7 @@ export class Router implements AsyncDisposable {
     await Deno.writeTextFile(this.#path, JSON.stringify(this.#config(impairment)));
     await this.#signal("HUP");
     const { value } = await within(PATIENCE_SECONDS, this.#lines.next(), "the router did not read its file again");
-    if (!String(value).startsWith("impairments read again")) throw new Error(`the router said ${value}`);
+    if (!String(value).startsWith('{"event":"impairments"')) throw new Error(`the router said ${value}`);
   }
 
   /** Ends it in good order and gives its counters. */

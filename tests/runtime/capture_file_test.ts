@@ -112,7 +112,10 @@ Deno.test("capture file: a file that takes nothing ends the capture, and does no
     close: () => {},
   });
   const closing = file.close().then(() => "closed", (error) => (error as Error).message);
-  const end = await Promise.race([closing, new Promise((resolve) => setTimeout(() => resolve("it hangs"), 300))]);
+  let timer;
+  const hangs = new Promise((resolve) => timer = setTimeout(() => resolve("it hangs"), 300));
+  const end = await Promise.race([closing, hangs]);
+  clearTimeout(timer);
   assert(/^the file took none of \d+ bytes$/.test(String(end)), String(end));
   assertEquals([writes, file.stats().bytes], [1, 0]);
 });

@@ -482,6 +482,9 @@ function checkEndpoints(config: HostConfig, faults: ConfigFaults): void {
     if (!isWireKind(addressIs) && addressIs !== AddressKind.Loopback) {
       faults.add(path, `the address of one host, not one that is ${AddressKind[addressIs]!.toLowerCase()}`);
     }
+    if (a.version === 6 && addressIs === AddressKind.LinkLocal) {
+      faults.add(path, "an address without a zone: a link-local one needs it, and there is none here");
+    }
     if (families.size > 0 && !families.has(a.version)) {
       faults.add(path, `an endpoint of a family that is listened on: "listen" has none of IPv${a.version}`);
     }

@@ -438,6 +438,8 @@ export class Stack {
     if (!isWireKind(kind) && kind !== AddressKind.Loopback) {
       return `${address} is no address of a host: it is ${AddressKind[kind]!.toLowerCase()}`;
     }
+    // Which link it is on is not known: nothing could be sent there.
+    if (address.version === 6 && kind === AddressKind.LinkLocal) return `${address} is link-local, and needs a zone`;
     if (this.ip.isLocal(w0, w1, w2, w3)) return `${address} is this host's own, inside the tunnel`;
     const route = this.ip.routes.lookup(w0, w1, w2, w3);
     const routed = this.options.tun?.routes.find((prefix) => prefix.contains(address)) ??

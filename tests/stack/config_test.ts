@@ -312,6 +312,7 @@ Deno.test("text that is wrong is quoted with the reason", () => {
     [peer({ allowed: "10.7.0.2/24" }), "bits behind the prefix are set: 10.7.0.0/24?"],
     [peer({ allowed: [] }), "peers[0].allowed: found [], expected the inner prefixes"],
     [peer({ name: "b\nc" }), 'peers[0].name: found "b\\nc", expected a name without control characters'],
+    [{ ...peer({ endpoint: "[fe80::1]:4790" }), listen: "[::1]:4790" }, "a link-local one needs it"],
     [peer({ name: "" }), "peers[0].name: found"],
     [peer({ impair: "delay 20" }), "a time with its unit"],
     [peer({ impair: { out: "delya 20ms" } }), "peers[0].impair.out: found"],

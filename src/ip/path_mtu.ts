@@ -8,7 +8,7 @@
  * that a packet was too big for more than it had: whoever learns of an MTU says how large the packet was, and has checked
  * that who says so saw a packet of ours (RFC 5927 section 7).
  *
- * The memory has a fixed size (address_cache.ts); what expires first makes room.
+ * The memory has a fixed size (destination_cache.ts); what expires first makes room.
  *
  * Left out: different MTUs of several paths to one address, and telling those who are sending already. TCP asks when a
  * connection begins and when what it believes has grown old; in between it goes by errors that quote its own sequence numbers,
@@ -21,7 +21,7 @@ import { type Duration, type Instant, SECOND } from "../base/time.ts";
 import { isV4Words } from "../wire/ip_addr.ts";
 import { IPV4_PATH_MTU_MIN } from "../wire/ipv4.ts";
 import { IPV6_MTU_MIN } from "../wire/ipv6.ts";
-import { AddressCache } from "./address_cache.ts";
+import { DestinationCache } from "./destination_cache.ts";
 
 /** How long a smaller MTU is believed. */
 export const PATH_MTU_TIME: Duration = 600 * SECOND;
@@ -32,13 +32,13 @@ export const PATH_MTUS_MAX = 1024;
 /** Path MTUs by destination. */
 export class PathMtus {
   /** The time of a place is when it expires. */
-  readonly #paths: AddressCache;
+  readonly #paths: DestinationCache;
   readonly #mtus: Int32Array<ArrayBuffer>;
   #isEmpty = true;
 
   /** Makes an empty memory for `paths` destinations (rounded up to a power of two, default {@linkcode PATH_MTUS_MAX}). */
   constructor(seed: number, paths: number = PATH_MTUS_MAX) {
-    this.#paths = new AddressCache(seed, paths);
+    this.#paths = new DestinationCache(seed, paths);
     this.#mtus = new Int32Array(this.#paths.places);
   }
 

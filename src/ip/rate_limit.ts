@@ -7,7 +7,7 @@
  * generic cell rate algorithm): a bucket of `burst` tokens that refills at one each `interval` has a token as long as
  * that instant is less than `burst` intervals ahead.
  *
- * Destinations are remembered in a memory of fixed size (address_cache.ts); the one that refilled first makes room. Whoever
+ * Destinations are remembered in a memory of fixed size (destination_cache.ts); the one that refilled first makes room. Whoever
  * loses its place so starts with a full bucket, which the bucket for all bounds.
  *
  * An error takes 0, 1 or 2 tokens from the bucket for all, at random: whoever counts what is left of it learns nothing about
@@ -18,7 +18,7 @@
 
 import { hashFinish, hashMix } from "../base/hash.ts";
 import { type Duration, type Instant, MILLISECOND, SECOND } from "../base/time.ts";
-import { AddressCache } from "./address_cache.ts";
+import { DestinationCache } from "./destination_cache.ts";
 
 const GLOBAL_INTERVAL: Duration = MILLISECOND;
 const GLOBAL_BURST = 50;
@@ -28,14 +28,14 @@ const DESTINATION_BURST = 6;
 /** The budget for ICMP errors. */
 export class IcmpRateLimit {
   /** The time of a place is when its bucket is full. */
-  readonly #destinations: AddressCache;
+  readonly #destinations: DestinationCache;
   #globalAt: Instant = 0;
   #random: number;
 
   /** Makes a limiter that remembers `destinations` (rounded up to a power of two, default 1,024). */
   constructor(seed: number, destinations = 1024) {
     this.#random = hashFinish(seed ^ 0x5bd1e995);
-    this.#destinations = new AddressCache(seed, destinations);
+    this.#destinations = new DestinationCache(seed, destinations);
   }
 
   /**

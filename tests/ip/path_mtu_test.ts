@@ -7,7 +7,7 @@
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
 import { SECOND } from "../../src/base/time.ts";
-import { AddressCache } from "../../src/ip/address_cache.ts";
+import { DestinationCache } from "../../src/ip/destination_cache.ts";
 import { PATH_MTUS_MAX, PathMtus } from "../../src/ip/path_mtu.ts";
 import { IpAddr } from "../../src/wire/ip_addr.ts";
 import { IpBench } from "../testing/ip_bench.ts";
@@ -96,10 +96,10 @@ for (const { name, there, other, floor } of families) {
   });
 }
 
-Deno.test("an address cache of four places is a map from which the entry with the earliest time goes", () => {
+Deno.test("a destination cache of four places is a map from which the entry with the earliest time goes", () => {
   const operation = fc.record({ take: fc.boolean(), n: fc.integer({ min: 1, max: 7 }), time: fc.nat(1000) });
   fc.assert(fc.property(fc.integer(), fc.array(operation, { maxLength: 100 }), (seed, operations) => {
-    const cache = new AddressCache(seed, 1);
+    const cache = new DestinationCache(seed, 1);
     assertEquals(cache.places, 4);
     const model = new Map<number, number>();
     operations.forEach(({ take, n, time }, i) => {

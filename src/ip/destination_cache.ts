@@ -1,5 +1,5 @@
 /**
- * What is remembered for a while of many addresses, in memory of a fixed size.
+ * What is remembered for a while of many destinations (RFC 4861 section 5.1: Destination Cache), in memory of a fixed size.
  *
  * An address has four places to choose from, by a seeded hash, so that nobody outside can choose addresses that fight for
  * the same ones. With each place goes a time, which its owner gives a meaning; when an address is new and all four are
@@ -15,7 +15,7 @@ import { hashAddress } from "../base/hash.ts";
 const WAYS = 4;
 
 /** A fixed number of places for addresses. */
-export class AddressCache {
+export class DestinationCache {
   /** How many places there are. */
   readonly places: number;
   /** The time of each place; 0 if nothing is there. */

@@ -13,6 +13,7 @@ import { TcpState, tcpStateName } from "../../src/tcp/state.ts";
 import type { Tcb } from "../../src/tcp/tcb.ts";
 import { seqDiff } from "../../src/wire/seq.ts";
 import { PEER_ISS, type Segment, TcpTrace, TRACE_ISS } from "../testing/tcp_trace.ts";
+import { pick } from "../testing/random.ts";
 
 /** Runs for each state and family; a run is some forty segments. */
 const RUNS = 60;
@@ -70,10 +71,6 @@ const WAYS: readonly [string, (h: TcpTrace, syn: Partial<Segment>) => Tcb | null
     return t;
   }],
 ];
-
-function pick<T>(rng: Rng, values: readonly T[]): T {
-  return values[rng.below(values.length)]!;
-}
 
 /** A number near what counts, or anywhere. */
 function near(rng: Rng, ...marks: number[]): number {

@@ -24,6 +24,7 @@ import { Tcb } from "../../src/tcp/tcb.ts";
 import { fromEnvironment } from "../testing/environment.ts";
 import { type LinkOptions, type PairHost, TcpPair } from "../testing/tcp_pair.ts";
 import { patternByte } from "../testing/tcp_trace.ts";
+import { pick } from "../testing/random.ts";
 
 /** How many random runs; one takes some 20 ms. */
 const RUNS = fromEnvironment("CULVERT_EVENTS_RUNS", 150);
@@ -106,10 +107,6 @@ class EventApp {
       this.t.close(now);
     }
   }
-}
-
-function pick<T>(rng: Rng, values: readonly T[]): T {
-  return values[rng.below(values.length)]!;
 }
 
 function randomLink(rng: Rng): LinkOptions {

@@ -25,6 +25,7 @@ import { fromEnvironment } from "../testing/environment.ts";
 import type { LinkOptions } from "../testing/tcp_pair.ts";
 import { TcpPair } from "../testing/tcp_pair.ts";
 import { patternByte } from "../testing/tcp_trace.ts";
+import { pick } from "../testing/random.ts";
 
 /** How many random runs; one takes some 20 ms. */
 const RUNS = fromEnvironment("CULVERT_PAIR_RUNS", 250);
@@ -98,10 +99,6 @@ class End {
 interface Connection {
   client: End;
   server: End | null;
-}
-
-function pick<T>(rng: Rng, values: readonly T[]): T {
-  return values[rng.below(values.length)]!;
 }
 
 function randomLink(rng: Rng): LinkOptions {

@@ -24,6 +24,7 @@ import { sendAck, sendResetFor, sendSyn } from "./output.ts";
 import { signalCongestion } from "./recovery.ts";
 import { CongestionSignal } from "./congestion/control.ts";
 import { updatePacingRate } from "./pacing.ts";
+import type { TcpOptions } from "./options.ts";
 import { pathMss, startPathMtu } from "./pmtud.ts";
 import { TcpState } from "./state.ts";
 import type { Tcb } from "./tcb.ts";
@@ -52,12 +53,22 @@ function startSequence(t: Tcb, iss: number, now: Instant): void {
   t.rack.start(t.iss);
   t.windowEnd = t.iss;
   t.tsOffset = t.tcp.timestampOffset(t);
-  t.localMss = t.tcp.network.mtuTo(t.remoteAddress) - ipHeaderBytes(t.remoteAddress.version) - TCP_HEADER_BYTES;
   const { options } = t.tcp;
-  if (options.maxSegmentBytes > 0) t.localMss = Math.min(t.localMss, options.maxSegmentBytes);
+  t.localMss = localMss(options, t.remoteAddress.version, t.tcp.network.mtuTo(t.remoteAddress));
   if (t.windowScaleOn) t.rcvWndShift = windowShiftFor(receiveBufferBound(options), options.windowShift);
   t.synSentAt = now;
   t.stalledSince = now;
+}
+
+/** The MSS that is announced on a link of that MTU (RFC 9293 section 3.7.1). */
+export function localMss({ maxSegmentBytes }: TcpOptions, version: number, mtu: number): number {
+  const mss = mtu - ipHeaderBytes(version) - TCP_HEADER_BYTES;
+  return maxSegmentBytes > 0 ? Math.min(mss, maxSegmentBytes) : mss;
+}
+
+/** The MSS that a SYN announces: without the option 536, or 1,220 over IPv6 (RFC 9293 section 3.7.1); 0 counts as absent. */
+export function announcedMss(mss: number, version: number): number {
+  return mss > 0 ? mss : version === 4 ? 536 : 1220;
 }
 
 /** Takes what the peer's SYN says: sequence number, options, window. */
@@ -78,8 +89,7 @@ function takeSyn(t: Tcb, s: TcpHeader, now: Instant): void {
     t.tsRecent = s.tsVal;
     t.tsRecentAt = now;
   }
-  // RFC 9293 section 3.7.1: without the option 536, or 1,220 over IPv6; 0 counts as absent.
-  const announced = s.mss > 0 ? s.mss : t.remoteAddress.isV4 ? 536 : 1220;
+  const announced = announcedMss(s.mss, t.remoteAddress.version);
   t.peerMss = Math.min(Math.max(LEAST_MSS, announced), t.localMss);
   startPathMtu(t, now);
   t.mss = pathMss(t);

@@ -4,7 +4,7 @@
  *
  * Off by default. When nothing has come for the idle time, an empty segment with an old sequence number is sent, which the
  * peer must acknowledge. Probes that are not answered follow one another at the interval; after so many the connection is
- * reset. Anything that the peer sends begins the idle time anew. While data is outstanding or waits for the window, the
+ * reset. Any acceptable segment of the peer begins the idle time anew. While data is outstanding or waits for the window, the
  * timers of that data look after the connection, and no probe is sent.
  *
  * @module

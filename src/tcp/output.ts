@@ -34,6 +34,9 @@ import { advertiseWindow } from "./window.ts";
 /** After so long, at the earliest, something is tried again for which there was no packet. */
 const NO_PACKET_RETRY: Duration = MILLISECOND;
 
+/** More bytes of bare acknowledgments than any queue holds are not counted: an int32 stays one. */
+const BARE_BYTES_MAX = 1 << 30;
+
 /** Which counter a retransmission belongs to. */
 export enum RetransmitKind {
   /** In fast recovery. */
@@ -398,7 +401,7 @@ function sendSegment(
   emitTcp(p.view, p.start, p.end, ip, h);
   p.departAt = t.pacing === "qdisc" ? 0 : departAt;
   p.flow = t.flow;
-  t.bareBytesBehind = isBare ? t.bareBytesBehind + ipHeaderBytes(ip.version) + p.length : 0;
+  t.bareBytesBehind = isBare ? Math.min(BARE_BYTES_MAX, t.bareBytesBehind + ipHeaderBytes(ip.version) + p.length) : 0;
   t.counters.segmentsOut++;
   if (length > 0) onDataSent(t, length);
   if ((flags & ACK) !== 0) onAckSent(t, length, now);

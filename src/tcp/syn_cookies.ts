@@ -22,13 +22,14 @@
  */
 
 import { DropReason } from "../base/drop.ts";
-import { type Instant, NEVER, SECOND } from "../base/time.ts";
+import { type Instant, SECOND } from "../base/time.ts";
 import { IpAddr } from "../wire/ip_addr.ts";
-import { type IpHeader, ipHeaderBytes, IpProtocol } from "../wire/ip_header.ts";
+import { type IpHeader, IpProtocol } from "../wire/ip_header.ts";
 import { seqAdd, seqDiff } from "../wire/seq.ts";
-import { ACK, CWR, ECE, emitTcp, SYN, TCP_HEADER_BYTES, tcpHeaderLength } from "../wire/tcp.ts";
+import { ACK, CWR, ECE, emitTcp, SYN, tcpHeaderLength } from "../wire/tcp.ts";
 import { firstReceiveBuffer, receiveBufferBound } from "./autotune.ts";
 import type { TcpListener } from "./listener.ts";
+import { announcedMss, localMss } from "./handshake.ts";
 import { HashUse } from "./secrets.ts";
 import type { Tcp } from "./tcp.ts";
 import { clockTicks } from "./timestamps.ts";
@@ -41,10 +42,6 @@ const COUNTS_VALID = 2;
 /** The MSS values that a cookie can tell: the least there is, the usual ones, and those of tunnels over Ethernet. */
 const MSS_TABLE: readonly number[] = [48, 536, 1220, 1300, 1380, 1404, 1440, 1460];
 
-/** MSS of a peer that announces none, by IP version (RFC 9293 section 3.7.1). */
-const DEFAULT_MSS_V4 = 536;
-const DEFAULT_MSS_V6 = 1220;
-
 /** The lowest bits of TSval: the peer's window shift, SACK, ECN. */
 const SHIFT_MASK = 15;
 const NO_SHIFT = 15;
@@ -56,7 +53,7 @@ const OPTION_BITS = 6;
 export class SynCookieCounters {
   /** SYN-ACKs with a cookie. */
   sent = 0;
-  /** Cookies that came back and opened a connection. */
+  /** Valid cookies that came back. */
   accepted = 0;
   /** Acknowledgments that were no valid cookie, while there might have been one. */
   failed = 0;
@@ -85,8 +82,7 @@ export function sendCookie(tcp: Tcp, listener: TcpListener, ip: IpHeader, now: I
   h.window = Math.min(0xffff, firstReceiveBuffer(options));
   h.urgent = 0;
   h.clearOptions();
-  h.mss = mtu - ipHeaderBytes(ip.version) - TCP_HEADER_BYTES;
-  if (options.maxSegmentBytes > 0) h.mss = Math.min(h.mss, options.maxSegmentBytes);
+  h.mss = localMss(options, ip.version, mtu);
   h.sackPermitted = useSack;
   if (useShift) h.windowScale = windowShiftFor(receiveBufferBound(options), options.windowShift);
   if (useTimestamps) {
@@ -109,7 +105,7 @@ export function sendCookie(tcp: Tcp, listener: TcpListener, ip: IpHeader, now: I
 
 /** True while a cookie of this listener may be on its way back. */
 export function mayHaveCookie(tcp: Tcp, listener: TcpListener, now: Instant): boolean {
-  return listener.cookieAt !== -NEVER && tcp.options.synCookies &&
+  return tcp.options.synCookies &&
     now - listener.cookieAt < COUNTS_VALID * COUNT_PERIOD;
 }
 
@@ -162,7 +158,7 @@ function offset(tcp: Tcp, ip: IpHeader): number {
 }
 
 function mssIndex(ip: IpHeader, announced: number): number {
-  const mss = announced > 0 ? announced : ip.version === 4 ? DEFAULT_MSS_V4 : DEFAULT_MSS_V6;
+  const mss = announcedMss(announced, ip.version);
   let index = MSS_TABLE.length - 1;
   while (index > 0 && MSS_TABLE[index]! > mss) index--;
   return index;

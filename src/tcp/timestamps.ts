@@ -13,7 +13,7 @@ const TS_RECENT_VALID = 24 * 24 * 3600 * SECOND;
 
 /** TSval for a segment that departs at `departAt`: a clock of 1 ms with an offset of the connection's own. */
 export function timestamp(t: Tcb, departAt: Instant): number {
-  return (Math.floor(departAt / MILLISECOND) + t.tsOffset) | 0;
+  return (clockTicks(departAt) + t.tsOffset) | 0;
 }
 
 /** The clock without an offset, int32. */

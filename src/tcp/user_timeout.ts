@@ -4,7 +4,7 @@
  *
  * It runs only while something waits: a SYN, data or a FIN that is sent and not acknowledged, or unsent data in front of a
  * closed window, even if the peer answers the probes. It counts from when that began to wait, or from the last
- * acknowledgment of something new, and takes the place of the number of retransmissions and probes. An idle connection has
+ * acknowledgment of something new, and takes the place of the number of retransmissions and probes (a SYN has both). An idle connection has
  * none; that is what keep-alive is for.
  *
  * @module

@@ -175,14 +175,10 @@ export class IpPrefix {
     }
     this.#isV4 = address.isV4;
     const bits = address.isV4 ? 96 + length : length;
-    const mask = (i: number): number => {
-      const n = Math.min(32, Math.max(0, bits - 32 * i));
-      return n === 0 ? 0 : (-1 << (32 - n)) | 0;
-    };
-    this.#m0 = mask(0);
-    this.#m1 = mask(1);
-    this.#m2 = mask(2);
-    this.#m3 = mask(3);
+    this.#m0 = prefixMask(bits, 0);
+    this.#m1 = prefixMask(bits, 1);
+    this.#m2 = prefixMask(bits, 2);
+    this.#m3 = prefixMask(bits, 3);
     this.length = length;
     this.address = new IpAddr(
       address.w0 & this.#m0,
@@ -258,4 +254,10 @@ export class IpInterface {
   toString(): string {
     return `${this.address}/${this.prefix.length}`;
   }
+}
+
+/** The bits of word `i` (0 to 3) of an address that belong to its first `bits` bits, of 128. */
+export function prefixMask(bits: number, i: number): number {
+  const n = Math.min(32, Math.max(0, bits - 32 * i));
+  return n === 0 ? 0 : -1 << (32 - n);
 }

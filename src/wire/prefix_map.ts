@@ -9,7 +9,7 @@
 
 import { hashAddress } from "../base/hash.ts";
 import { HashTable } from "../base/hash_table.ts";
-import { type IpPrefix, isV4Words } from "./ip_addr.ts";
+import { type IpPrefix, isV4Words, prefixMask } from "./ip_addr.ts";
 
 interface Entry<T> {
   readonly prefix: IpPrefix;
@@ -62,9 +62,12 @@ export class PrefixMap<T> {
     for (const { isV4: lengthIsV4, bits, entries } of this.#lengths) {
       if (lengthIsV4 !== isV4) continue;
       const n = isV4 ? 96 + bits : bits;
-      const hash = isV4
-        ? this.#hash(0, 0, 0xffff, w3 & maskOf(n, 3))
-        : this.#hash(w0 & maskOf(n, 0), w1 & maskOf(n, 1), w2 & maskOf(n, 2), w3 & maskOf(n, 3));
+      const hash = this.#hash(
+        w0 & prefixMask(n, 0),
+        w1 & prefixMask(n, 1),
+        w2 & prefixMask(n, 2),
+        w3 & prefixMask(n, 3),
+      );
       for (let i = entries.first(hash); i >= 0; i = entries.following(i)) {
         const { prefix, value } = entries.at(i);
         if (prefix.containsWords(w0, w1, w2, w3)) return value;
@@ -76,10 +79,4 @@ export class PrefixMap<T> {
   #hash(w0: number, w1: number, w2: number, w3: number): number {
     return hashAddress(this.#seed, w0, w1, w2, w3);
   }
-}
-
-/** The bits of word `i` that belong to the first `n` bits of an address. */
-function maskOf(n: number, i: number): number {
-  const bits = Math.min(32, Math.max(0, n - 32 * i));
-  return bits === 0 ? 0 : -1 << (32 - bits);
 }

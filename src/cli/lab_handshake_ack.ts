@@ -35,7 +35,9 @@ does, if the client acknowledges the SYN-ACK at once, and if that waits for data
       "culvert lab handshake-ack --rtt 0.3ms",
       "culvert lab handshake-ack --json | jq '.server.delayed.firstByte'",
     ],
-  ),
+  ) + `
+Permissions: none
+`,
   flags: FLAGS,
   run(flags) {
     const rtt = flags.seconds("rtt", 2 * MICROSECOND, 10 * MILLISECOND);

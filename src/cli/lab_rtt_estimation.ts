@@ -37,7 +37,9 @@ never runs out; in some seeds that costs most of the goodput. With the estimator
       "culvert lab rtt-estimation --seconds 120 --seeds 1-20",
       "culvert lab rtt-estimation --json | jq '.estimator.median'",
     ],
-  ),
+  ) + `
+Permissions: --allow-read for threads of its own; without it the runs take one core.
+`,
   flags: FLAGS,
   async run(flags) {
     const seconds = flags.seconds("seconds", MILLISECOND, 30 * SECOND) / SECOND;
